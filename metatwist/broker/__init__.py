@@ -1,0 +1,1 @@
+"""The broker: listens, stores, serves and looks after topics and partitions."""

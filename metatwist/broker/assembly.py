@@ -1,0 +1,344 @@
+"""Settings and a reactor become a running broker: the one file that knows every part.
+
+Start: lock the data roots, load the partitions, listen, then the control socket. Stop:
+listen no more, finish what was accepted, sync, leave clean-stop markers, unlock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define
+from twisted.application.service import MultiService
+from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks, succeed
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.threadpool import ThreadPool
+
+from metatwist.broker.cleaning import Cleaning
+from metatwist.broker.commit import CommitContext, CommitQueue
+from metatwist.broker.control import ControlService
+from metatwist.broker.dispatch import Dispatch
+from metatwist.broker.filters import Filters
+from metatwist.broker.gets import GetPath
+from metatwist.broker.idle import IdleConnections
+from metatwist.broker.inline_sync import InlineSync
+from metatwist.broker.lane import Lane, has_lanes
+from metatwist.broker.loading import Loading, log_reports
+from metatwist.broker.message_ids import MessageIds
+from metatwist.broker.moving import Moving
+from metatwist.broker.numbers import BrokerNumbers
+from metatwist.broker.pressure import DiskPressure
+from metatwist.broker.protocol import BrokerFactory
+from metatwist.broker.puts import PutPath
+from metatwist.broker.schedule import RetentionSchedule
+from metatwist.broker.settings import BrokerSettings
+from metatwist.broker.stats import Stats
+from metatwist.broker.status import Status
+from metatwist.broker.storage.catalog import Catalog
+from metatwist.broker.storage.file_pool import FilePool
+from metatwist.broker.storage.files import FileOps
+from metatwist.broker.storage.partition_log import LogContext, PartitionLog
+from metatwist.broker.storage.times import offset_at
+from metatwist.broker.syncing import ISyncer, KernelSyncer, ThreadSyncer
+from metatwist.broker.topics import Topics
+from metatwist.broker.transport import ListeningReactor
+from metatwist.broker.turn import Turn
+from metatwist.broker.verbs import AdminVerbs
+from metatwist.broker.verifying import Verifying
+from metatwist.errors import AdminError
+from metatwist.local_socket import CONTROL_SOCKET_NAME
+
+STOP_LIMIT_S = 10.0
+_BACKGROUND_THREADS = 2
+
+
+@define
+class Parts:
+    """What a started broker is made of."""
+
+    topics: Topics
+    factory: BrokerFactory
+    stats: Stats
+    status: Status
+    cleaning: Cleaning
+    verifying: Verifying
+    moving: Moving
+    port: Any = None
+
+
+class Broker(MultiService):
+    """The whole broker as a service.
+
+    `started` fires when it listens, or fails with the reason why it does not.
+    `reload_settings` reads the configuration anew; `files` and `seconds` (the wall
+    clock) can be replaced in tests.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: BrokerSettings,
+        files: FileOps | None = None,
+        seconds: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__()
+        self._reactor = reactor
+        self._settings = settings
+        self._files = files or FileOps()
+        self._seconds = seconds
+        self.numbers = BrokerNumbers()
+        self.started: Deferred[None] = Deferred()
+        pool = FilePool(self._files, settings.max_open_segments)
+        context = LogContext(self._files, pool, settings.max_segment_bytes)
+        self.catalog = Catalog(context)
+        self._sync_pool = ThreadPool(0, settings.sync_threads, "sync")
+        self._background = ThreadPool(0, _BACKGROUND_THREADS, "background")
+        self._pressure = DiskPressure(self._most_pending, self.numbers)
+        self._turn = Turn(reactor, self._pressure)
+        self._lane: Lane | None = None
+        self._kernel: KernelSyncer | None = None
+        self.parts: Parts | None = None
+        self._stopping = False
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """Those in force."""
+        return self.parts.topics.settings if self.parts else self._settings
+
+    def _most_pending(self) -> int:
+        return self.settings.max_pending_bytes
+
+    def _address(self) -> str:
+        settings = self.settings
+        return f"meta://{settings.host_name}:{settings.server_port}"
+
+    # -- start --------------------------------------------------------------------
+
+    def lock(self) -> None:
+        """Take the data roots; raises StorageError when that can't be done."""
+        settings = self._settings
+        roots = [settings.data_path]
+        roots += [topic.data_path for topic in settings.topics.values()]
+        self._roots = list(dict.fromkeys(roots))
+        self.catalog.lock(self._roots)
+
+    def startService(self) -> None:
+        """Begin to load; the rest follows by itself."""
+        super().startService()
+        self._sync_pool.start()
+        self._background.start()
+        starting = self._start()
+        starting.addCallbacks(self.started.callback, self.started.errback)
+
+    @inlineCallbacks
+    def _start(self) -> Any:
+        found = self.catalog.discover(self._roots)
+        self.catalog.problems = found.problems
+        for problem in found.problems:
+            self._log.warn("{problem}", problem=problem)
+        yield Loading(self._reactor, self._sync_pool, self.catalog, found).start()
+        log_reports(self.catalog)
+        if self._stopping:
+            return
+        if has_lanes():
+            self._lane = Lane(self._reactor, self._turn)
+        self.parts = self._assemble()
+        yield self._listen(self.parts)
+        self._start_services(self.parts)
+
+    def _assemble(self) -> Parts:
+        inline = InlineSync(self._files, self.numbers, time.monotonic)
+        commit = CommitContext(
+            syncer=self._syncer(),
+            numbers=self.numbers,
+            settled=self._turn.settled,
+            touch=self._turn.touch,
+            stopped=lambda queue: topics.stopped(queue),
+            inline=inline.allows,
+            sync_inline=inline.sync,
+            call_later=self._reactor.callLater,
+        )
+        topics = Topics(self._settings, self.catalog, commit)
+        ids = MessageIds(self._settings.broker_id, self._seconds)
+        ids.rise_above(self.catalog.last_id)
+        numbers, files = self.numbers, self._files
+        filters = Filters(topics, self._settings.app_class_path)
+        puts = PutPath(topics, ids, numbers, self._address)
+        gets = GetPath(topics, filters, numbers, files, self._address)
+        stats = Stats(topics, numbers, self._reactor.seconds)
+        dispatch = Dispatch(topics, puts, gets, stats, numbers)
+        return Parts(
+            topics=topics,
+            factory=BrokerFactory(dispatch, self._pressure, files),
+            stats=stats,
+            status=Status(topics, numbers, stats),
+            cleaning=Cleaning(
+                self._reactor, self._background, topics, files, self._seconds
+            ),
+            verifying=Verifying(self._reactor, self._background, topics, files),
+            moving=Moving(self._reactor, self._background, topics, files),
+        )
+
+    def _syncer(self) -> ISyncer:
+        threads = ThreadSyncer(self._reactor, self._sync_pool, self._files)
+        if self._lane is None:
+            return threads
+        try:
+            self._kernel = KernelSyncer(self._lane, threads)
+        except OSError as error:
+            self._log.info("fsync on threads: {error}", error=error)
+            return threads
+        return self._kernel
+
+    @inlineCallbacks
+    def _listen(self, parts: Parts) -> Any:
+        reactor = self._reactor
+        if self._lane is not None:
+            reactor = ListeningReactor(reactor, self._lane)
+        endpoint = serverFromString(reactor, self._settings.broker_endpoint)
+        parts.port = yield endpoint.listen(parts.factory)
+        self._log.info(
+            "broker {id} listens on {where}, known as {address}",
+            id=self._settings.broker_id,
+            where=self._settings.broker_endpoint,
+            address=self._address(),
+        )
+
+    def _start_services(self, parts: Parts) -> None:
+        cleaning = parts.cleaning
+        services = [
+            IdleConnections(self._reactor, parts.factory, self.numbers),
+            RetentionSchedule(
+                self._reactor, cleaning.expressions, cleaning.run, self._seconds
+            ),
+        ]
+        if self._settings.control_socket:
+            verbs = AdminVerbs(
+                self, parts.topics, parts.stats, parts.status, parts.moving
+            )
+            path = self._settings.data_path.resolve() / CONTROL_SOCKET_NAME
+            services.append(ControlService(self._reactor, path, verbs.table()))
+        for service in services:
+            service.setServiceParent(self)
+        parts.verifying.start()
+
+    # -- stop ---------------------------------------------------------------------
+
+    @inlineCallbacks
+    def stopService(self) -> Any:
+        """Fires when nothing that was acknowledged can be lost any more."""
+        self._stopping = True
+        parts = self.parts
+        if parts is not None:
+            if parts.port is not None:
+                yield parts.port.stopListening()
+            parts.cleaning.stopping = True
+            yield parts.verifying.stop() or succeed(None)
+        yield super().stopService()
+        if parts is not None:
+            yield self._finish_connections(parts.factory)
+            yield self._sync_all(list(parts.topics.queues.values()))
+        if self._kernel is not None:
+            self._kernel.close()
+        if self._lane is not None:
+            self._lane.close()
+        self.catalog.close()
+        self._sync_pool.stop()
+        self._background.stop()
+        self._log.info("broker stopped, all that was acknowledged is on disk")
+
+    def _finish_connections(self, factory: BrokerFactory) -> Deferred[Any]:
+        """Answer what was accepted; those who do not read are cut off at the limit."""
+        ended = [connection.finish() for connection in list(factory.connections)]
+        everyone = DeferredList(ended)
+
+        def cut_off() -> None:
+            for connection in list(factory.connections):
+                connection.transport.abortConnection()
+
+        timer = self._reactor.callLater(STOP_LIMIT_S, cut_off)
+        return everyone.addBoth(lambda _: timer.active() and timer.cancel())
+
+    @inlineCallbacks
+    def _sync_all(self, queues: list[CommitQueue]) -> Any:
+        for queue in queues:
+            queue.cancel_timer()
+        yield DeferredList([synced(queue) for queue in queues])
+
+    def request_stop(self) -> str:
+        """Stop in order, after the answer to this has left."""
+        self._reactor.callLater(0.1, self._reactor.stop)
+        return "stopping"
+
+    # -- operations ---------------------------------------------------------------
+
+    def reload(self) -> Any:
+        """Replaced by the tap, which knows where the settings come from."""
+        raise AdminError("this broker was started without a configuration to reload")
+
+    def apply(self, settings: BrokerSettings) -> None:
+        """Put reloaded settings in force."""
+        if self.parts is not None:
+            self.parts.topics.apply(settings)
+
+    @inlineCallbacks
+    def flush(self, topic: str | None) -> Any:
+        """Sync all that is written, of one topic or of all."""
+        queues = self._queues_of(topic)
+        yield DeferredList([synced(queue) for queue in queues])
+        failed = {
+            queue.name: queue.log.failure for queue in queues if queue.log.failure
+        }
+        return {"flushed": len(queues) - len(failed), "failed": failed}
+
+    def _queues_of(self, topic: str | None) -> list[CommitQueue]:
+        assert self.parts is not None
+        queues = self.parts.topics.queues.values()
+        found = [queue for queue in queues if topic in (None, queue.topic)]
+        if topic is not None and not found:
+            raise AdminError(f"nothing is stored in a topic {topic!r}")
+        return found
+
+    @inlineCallbacks
+    def retain(self, topic: str | None) -> Any:
+        """Run retention now, whatever `deleteWhen` says."""
+        assert self.parts is not None
+        names = {queue.topic for queue in self._queues_of(topic)}
+        removed = yield self.parts.cleaning.run(names)
+        return {"removed_segments": removed}
+
+    @inlineCallbacks
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> Any:
+        """The offset of the first message stored at or after a time."""
+        log = self.catalog.logs.get((topic, partition))
+        if log is None:
+            raise AdminError(f"nothing is stored in {topic}-{partition}")
+        segments, end = tuple(log.segments), log.readable_end
+        offset = yield deferToThreadPool(
+            self._reactor, self._background, self._search, log, segments, end, time_ms
+        )
+        return {"topic": topic, "partition": partition, "offset": offset, "end": end}
+
+    def _search(self, log: PartitionLog, segments: Any, end: int, time_ms: int) -> int:
+        return offset_at(segments, end, time_ms, self._files)
+
+
+def synced(queue: CommitQueue) -> Deferred[None]:
+    """Fires when all of a queue is on disk, or known to have failed."""
+    done: Deferred[None] = Deferred()
+
+    def idle() -> None:
+        if queue.log.unsynced_bytes and queue.log.failure is None:
+            queue.flush()
+            queue.when_idle(idle)
+        else:
+            done.callback(None)
+
+    queue.when_idle(idle)
+    return done

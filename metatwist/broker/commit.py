@@ -1,0 +1,310 @@
+"""From accepted puts to stored ones: one commit queue for each partition.
+
+Puts gather in an open batch. In direct mode it is written when the turn ends, and
+answered. In group commit it is written and synced as soon as the sync before it has
+ended, and answered when its own has: while one flush runs, the next batch gathers.
+
+A batch is stored whole or not at all: when its write fails it is cut from the file and
+all its puts fail; when its sync fails the partition stops (design: an fsync error is
+never tried again as if it could succeed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from attrs import define
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from metatwist.broker.numbers import BrokerNumbers, PartitionNumbers, TopicNumbers
+from metatwist.broker.storage.partition_log import PartitionLog, SyncJob
+from metatwist.broker.syncing import ISyncer
+from metatwist.wire.records import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from metatwist.broker.replies import ReplyQueue
+
+WAITING, STORED, FAILED = range(3)
+_MESSAGE_OVERHEAD_BYTES = 256
+
+
+class Batch:
+    """Puts of one partition that are stored together.
+
+    `buffers`: header, payload, header, payload, ... `waiters`: the reply queues that
+    hold an answer of this batch, each once.
+    """
+
+    __slots__ = (
+        "buffers",
+        "error",
+        "last_id",
+        "queue",
+        "size",
+        "start",
+        "started_s",
+        "state",
+        "waiters",
+    )
+
+    def __init__(self, queue: CommitQueue, start: int) -> None:
+        self.queue = queue
+        self.start = start
+        self.buffers: list[bytes] = []
+        self.waiters: dict[ReplyQueue, None] = {}
+        self.state = WAITING
+        self.error = ""
+        self.last_id = 0
+        self.size = 0
+        self.started_s = perf_counter()
+
+    @property
+    def count(self) -> int:
+        """Messages in the batch."""
+        return len(self.buffers) >> 1
+
+
+@define
+class CommitContext:
+    """What the commit queues of a broker share.
+
+    `settled(batch)` is told of each batch that is stored or has failed; `touch(queue)`
+    asks for a call of `turn_ended`; `stopped(queue)` is told when a partition can no
+    longer be written. `inline` decides whether to sync on the reactor's thread;
+    `call_later` is the reactor's `callLater`.
+    """
+
+    syncer: ISyncer
+    numbers: BrokerNumbers
+    settled: Callable[[Batch], None]
+    touch: Callable[[CommitQueue], None]
+    stopped: Callable[[CommitQueue], None]
+    inline: Callable[[CommitQueue], bool]
+    sync_inline: Callable[[SyncJob], OSError | None]
+    call_later: Callable[[float, Callable[[], object]], IDelayedCall]
+
+
+@define
+class FlushLimits:
+    """`unflushThreshold` and `unflushInterval`; a threshold of 0 or less means group
+    commit (spec storage 7)."""
+
+    unflush_threshold: int
+    unflush_interval_ms: int
+
+
+class CommitQueue:
+    """The only writer of one `PartitionLog`.
+
+    `end` is the offset the next put gets: the log's end and what waits to be written.
+    The mode is fixed when the queue is made, as in the original.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        log: PartitionLog,
+        limits: FlushLimits,
+        context: CommitContext,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.log = log
+        self.limits = limits
+        self.group_commit = limits.unflush_threshold <= 0
+        self.numbers: PartitionNumbers = context.numbers.partition(topic, partition)
+        self.topic_numbers: TopicNumbers = context.numbers.topic(topic)
+        self.end = log.log_end
+        self.open: Batch | None = None
+        self._context = context
+        self._flushing: Batch | None = None
+        self._job: SyncJob | None = None
+        self._job_began_s = 0.0
+        self._unflushed = 0
+        self._timer: IDelayedCall | None = None
+        self._when_idle: list[Callable[[], None]] = []
+
+    @property
+    def name(self) -> str:
+        """`topic-partition`, as its directory is called."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Memory held by puts that are not stored yet."""
+        batches = [one for one in (self._flushing, self.open) if one is not None]
+        if not batches:
+            return 0
+        per_message = _MESSAGE_OVERHEAD_BYTES * sum(one.count for one in batches)
+        return self.end - batches[0].start + per_message
+
+    @property
+    def idle(self) -> bool:
+        """True when no put waits and no sync is under way."""
+        return self.open is None and self._job is None
+
+    def begin(self) -> Batch:
+        """Open a batch for the puts that come now."""
+        batch = self.open = Batch(self, self.end)
+        self._context.touch(self)
+        return batch
+
+    def turn_ended(self) -> None:
+        """Write what has gathered, unless a flush is under way that it must await."""
+        batch = self.open
+        if batch is None or (self.group_commit and self._flushing is not None):
+            return
+        self.open = None
+        batch.size = self.end - batch.start
+        if not self._write(batch):
+            return
+        if self.group_commit:
+            self._flushing = batch
+            self.flush()
+            return
+        self.log.mark_readable(self.log.log_end)
+        self._unflushed += batch.count
+        self._settle(batch, STORED)
+        if self._unflushed > self.limits.unflush_threshold:
+            self.flush()
+        elif self._timer is None:
+            self._start_timer()
+
+    def _start_timer(self) -> None:
+        """In direct mode nothing stays unsynced for longer than the interval."""
+        delay_s = self.limits.unflush_interval_ms / 1000
+        self._timer = self._context.call_later(delay_s, self._timed_out)
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        if self._unflushed:
+            self.flush()
+
+    def cancel_timer(self) -> None:
+        """For the end of the broker or of the partition."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _write(self, batch: Batch) -> bool:
+        """Append a batch to the log; False, the batch failed, when that is refused."""
+        reason = self.log.failure
+        if reason is None:
+            try:
+                self.log.append(batch.buffers, batch.size, batch.last_id)
+                return True
+            except OSError as error:
+                reason = str(error)
+                self._context.numbers.write_failed += 1
+                self._log.error(
+                    "{name}: {count} puts refused, nothing of them stored: {reason}",
+                    name=self.name,
+                    count=batch.count,
+                    reason=reason,
+                )
+        self.end = self.log.log_end
+        self._fail(batch, reason)
+        return False
+
+    def flush(self) -> None:
+        """Begin to sync all that is written; nothing to do while a sync runs."""
+        if self._job is not None or self.log.failure is not None:
+            return
+        try:
+            job = self.log.sync_job()
+        except OSError as error:
+            self._stop(None, f"cannot open {self.name} to sync it: {error}")
+            return
+        self._unflushed = 0
+        self._job, self._job_began_s = job, perf_counter()
+        if self.group_commit and self._context.inline(self):
+            self._synced(self._context.sync_inline(job))
+        else:
+            self._context.syncer.sync(job, self._synced)
+
+    def _synced(self, error: OSError | None) -> None:
+        job, self._job = self._job, None
+        assert job is not None
+        numbers = self._context.numbers
+        numbers.flushes += 1
+        numbers.flush_duration.observe(perf_counter() - self._job_began_s)
+        if error is not None:
+            numbers.flush_failed += 1
+            self._stop(job, f"fsync failed: {error}")
+            return
+        self.log.synced(job)
+        batch, self._flushing = self._flushing, None
+        if self.group_commit:
+            self.log.mark_readable(self.log.durable_end)
+        if batch is not None:
+            self._settle(batch, STORED)
+        if self.open is not None:
+            self._context.touch(self)
+        if self._unflushed > self.limits.unflush_threshold > 0:
+            self.flush()
+        elif self._unflushed and self._timer is None:
+            self._start_timer()
+        self._tell_idle()
+
+    def _stop(self, job: SyncJob | None, reason: str) -> None:
+        """The partition takes no more puts until the broker has been restarted."""
+        if job is not None:
+            self.log.sync_failed(job, reason)
+        else:
+            self.log.failure = reason
+        self._log.critical(
+            "{name}: STOPPED, puts are refused: {reason}. What was acknowledged before"
+            " is still served. Check the disk, then restart the broker.",
+            name=self.name,
+            reason=reason,
+        )
+        self.end = self.log.log_end
+        batches = self._flushing, self.open
+        self._flushing = self.open = None
+        for batch in batches:
+            if batch is not None:
+                self._fail(batch, reason)
+        self._context.stopped(self)
+        self._tell_idle()
+
+    def _fail(self, batch: Batch, reason: str) -> None:
+        batch.error = reason
+        count = batch.count
+        self._context.numbers.put_failed += count
+        self.numbers.put_failed += count
+        self.topic_numbers.put_failed += count
+        self._settle(batch, FAILED)
+
+    def _settle(self, batch: Batch, state: int) -> None:
+        batch.state = state
+        count = batch.count
+        numbers = self._context.numbers
+        numbers.cmd_put += count
+        self.topic_numbers.put += count
+        if state == STORED:
+            payload_bytes = batch.size - count * HEADER_BYTES
+            self.numbers.messages_in += count
+            self.numbers.bytes_in += payload_bytes
+            numbers.messages_in += count
+            numbers.bytes_in += payload_bytes
+            self.topic_numbers.message_size += count
+            self.topic_numbers.message_size_bytes += payload_bytes
+            numbers.put_latency.observe(perf_counter() - batch.started_s, count)
+        self._context.settled(batch)
+
+    def when_idle(self, call: Callable[[], None]) -> None:
+        """Call once no put waits and no sync is under way, now if that is so."""
+        self._when_idle.append(call)
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if self._when_idle and self.idle:
+            calls, self._when_idle = self._when_idle, []
+            for call in calls:
+                call()

@@ -1,0 +1,53 @@
+"""How much waits for the disk, and who must stop reading because of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from metatwist.broker.commit import CommitQueue
+from metatwist.broker.numbers import BrokerNumbers
+
+
+class IPausable(Protocol):
+    """A connection that was told to stop reading."""
+
+    def disk_caught_up(self) -> None:
+        """Read again."""
+
+
+class DiskPressure:
+    """Bounds the memory of puts that wait, over the whole broker.
+
+    Exact at the end of each turn; within a turn, what was received counts in full.
+    """
+
+    def __init__(self, limit_bytes: Callable[[], int], numbers: BrokerNumbers) -> None:
+        self._limit_bytes = limit_bytes
+        self._numbers = numbers
+        self._paused: set[IPausable] = set()
+        self._waiting_bytes = 0
+        self.turn_bytes = 0
+
+    def too_much_waits(self, connection: IPausable) -> bool:
+        """True when the connection must pause until its `disk_caught_up`."""
+        if self._waiting_bytes + self.turn_bytes <= self._limit_bytes():
+            return False
+        if connection not in self._paused:
+            self._numbers.backpressure_pauses += 1
+            self._paused.add(connection)
+        return True
+
+    def turn_ended(self, busy: Iterable[CommitQueue]) -> None:
+        """Count anew over the queues that are not idle; resume when half is gone."""
+        self.turn_bytes = 0
+        self._waiting_bytes = sum(queue.waiting_bytes for queue in busy)
+        self._numbers.pending_bytes = self._waiting_bytes
+        if self._paused and self._waiting_bytes <= self._limit_bytes() // 2:
+            paused, self._paused = self._paused, set()
+            for connection in paused:
+                connection.disk_caught_up()
+
+    def forget(self, connection: IPausable) -> None:
+        """The connection has ended."""
+        self._paused.discard(connection)

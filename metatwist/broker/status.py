@@ -1,0 +1,100 @@
+"""The state of the broker as a JSON value: for `status`, `recovery`, later pages."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from attrs import asdict
+
+from metatwist import __version__
+from metatwist.broker.commit import CommitQueue
+from metatwist.broker.numbers import BrokerNumbers, Histogram
+from metatwist.broker.stats import Stats
+from metatwist.broker.topics import Topics
+
+
+class Status:
+    """Reads; changes nothing."""
+
+    def __init__(self, topics: Topics, numbers: BrokerNumbers, stats: Stats) -> None:
+        self._topics = topics
+        self._numbers = numbers
+        self._stats = stats
+
+    def status(self) -> dict[str, Any]:
+        """Everything an operator looks for first; sizes in bytes, times in seconds."""
+        topics, numbers = self._topics, self._numbers
+        partitions = [self._partition(queue) for queue in topics.queues.values()]
+        failed = {
+            f"{name}-{number}": why
+            for (name, number), why in topics.catalog.failed.items()
+        }
+        failed |= {one["name"]: one["failure"] for one in partitions if one["failure"]}
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "broker_id": topics.settings.broker_id,
+            "uptime_s": self._stats.uptime_s,
+            "connections": numbers.connections,
+            "unsynced_bytes": sum(one["unsynced_bytes"] for one in partitions),
+            "pending_bytes": numbers.pending_bytes,
+            "failed": failed,
+            "closed": [f"{name}-{number}" for name, number in sorted(topics.closed)],
+            "numbers": self._counters(),
+            "latency": {
+                "put": _quantiles(numbers.put_latency),
+                "get": _quantiles(numbers.get_latency),
+                "flush": _quantiles(numbers.flush_duration),
+            },
+            "partitions": partitions,
+            "warnings": list(topics.settings.warnings),
+        }
+
+    def _partition(self, queue: CommitQueue) -> dict[str, Any]:
+        log = queue.log
+        return {
+            "name": queue.name,
+            "mode": "group commit" if queue.group_commit else "direct",
+            "start": log.start,
+            "log_end": log.log_end,
+            "durable_end": log.durable_end,
+            "readable_end": log.readable_end,
+            "messages": log.messages,
+            "segments": len(log.segments),
+            "unsynced_bytes": log.unsynced_bytes,
+            "failure": log.failure,
+        }
+
+    def _counters(self) -> dict[str, int]:
+        plain = asdict(self._numbers, recurse=False)
+        return {name: value for name, value in plain.items() if isinstance(value, int)}
+
+    def recovery(self) -> list[dict[str, Any]]:
+        """One entry for each partition with something to report, and a summary first."""
+        catalog = self._topics.catalog
+        reports = catalog.reports
+        summary = {
+            "partitions": len(reports),
+            "clean": sum(report.clean for report in reports),
+            "scanned_bytes": sum(report.scanned_bytes for report in reports),
+            "problems": catalog.problems,
+        }
+        notable = [
+            asdict(report)
+            for report in reports
+            if report.cut_bytes or report.bad or report.problems
+        ]
+        failed = [
+            {"partition": f"{topic}-{partition}", "problems": [reason]}
+            for (topic, partition), reason in catalog.failed.items()
+        ]
+        return [summary, *notable, *failed]
+
+
+def _quantiles(histogram: Histogram) -> dict[str, Any]:
+    """Upper bounds in seconds of the median and the slow tail; None without events."""
+    shares = {"p50_s": 0.5, "p99_s": 0.99, "p999_s": 0.999}
+    found = {name: histogram.quantile_s(share) for name, share in shares.items()}
+    tail = {name: value for name, value in found.items() if value != float("inf")}
+    return {"count": histogram.count, **dict.fromkeys(shares), **tail}

@@ -1,0 +1,1 @@
+"""Partitions on disk: segments, recovery, retention. No Twisted, no clock."""

@@ -1,0 +1,160 @@
+"""Walk a segment record by record: what is whole, what is not, where it ends.
+
+Used for the last segment at start, and for sealed segments that no sidecar vouches
+for. A bad record does not end the walk: the next whole record after it is looked for,
+so one flipped bit costs one record and not the rest of the segment (spec storage
+10.3, 18). A record of zeros only is never taken for a message (D-6).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from attrs import Factory, define
+
+from metatwist.wire.records import HEADER_BYTES, checksum, unpack_header
+
+ReadAt = Callable[[int, int], bytes]
+_WINDOW_BYTES = 256 * 1024
+_ZERO_HEADER = bytes(HEADER_BYTES)
+_first_nonzero = re.compile(rb"[^\0]").search
+# After damage only records below 16 MiB are found again: the first byte of their
+# length is zero, which makes the search cheap.
+_RESYNC_LIMIT = 1 << 24
+
+
+@define
+class Scan:
+    """What a walk found; positions are within the file.
+
+    `end`: behind the last whole record. `messages`: whole records from where the walk
+    began. `bad`: ranges before `end` that are no records. `marks`: (id, position) of a
+    record every `step_bytes`, the first one included.
+    """
+
+    end: int
+    messages: int = 0
+    last_id: int = 0
+    bad: list[tuple[int, int]] = Factory(list)
+    marks: list[tuple[int, int]] = Factory(list)
+
+
+class _Window:
+    """A part of the file in memory, moved along as the walk goes."""
+
+    def __init__(
+        self, read: ReadAt, size_bytes: int, pause: Callable[[], None] | None
+    ) -> None:
+        self._read = read
+        self._pause = pause
+        self.size_bytes = size_bytes
+        self._start = 0
+        self._data = b""
+
+    def at(self, position: int, size: int) -> tuple[bytes, int]:
+        """(data, index): `size` bytes at `position`, or all up to the file's end."""
+        index = position - self._start
+        if index < 0 or index + size > len(self._data):
+            if self._pause is not None:
+                self._pause()
+            wanted = max(size, _WINDOW_BYTES)
+            wanted = min(wanted, self.size_bytes - position)
+            self._data, self._start, index = self._read(position, wanted), position, 0
+        return self._data, index
+
+
+def scan(
+    read: ReadAt,
+    begin: int,
+    size_bytes: int,
+    step_bytes: int,
+    pause: Callable[[], None] | None = None,
+) -> Scan:
+    """Walk from `begin`, a record boundary, to `size_bytes`.
+
+    `read(position, size)` gives bytes of the file. `pause` is called before each read
+    of the disk, so that a walk in the background can give way.
+    """
+    window = _Window(read, size_bytes, pause)
+    found = Scan(end=begin)
+    position, next_mark = begin, begin
+    while position < size_bytes:
+        record = _record_at(window, position)
+        if record is None:
+            resumed = _next_record(window, position + 1)
+            if resumed is None:
+                break
+            found.bad.append((position, resumed))
+            position = resumed
+            continue
+        message_id, following = record
+        if position >= next_mark:
+            found.marks.append((message_id, position))
+            next_mark = position + step_bytes
+        found.messages += 1
+        found.last_id = message_id
+        found.end = position = following
+    if found.bad and found.bad[-1][1] > found.end:
+        found.bad.pop()
+    return found
+
+
+def _record_at(window: _Window, position: int) -> tuple[int, int] | None:
+    """(message id, position behind it) of a whole, good record, or None."""
+    if window.size_bytes - position < HEADER_BYTES:
+        return None
+    data, index = window.at(position, HEADER_BYTES)
+    if len(data) - index < HEADER_BYTES:
+        return None
+    length, crc, message_id, _ = unpack_header(data, index)
+    following = position + HEADER_BYTES + length
+    if length < 0 or following > window.size_bytes:
+        return None
+    if not length and data[index : index + HEADER_BYTES] == _ZERO_HEADER:
+        return None
+    data, index = window.at(position, HEADER_BYTES + length)
+    start = index + HEADER_BYTES
+    if checksum(data[start : start + length]) != crc:
+        return None
+    return message_id, following
+
+
+def _next_record(window: _Window, position: int) -> int | None:
+    """Where the next good record starts at or after `position`, if anywhere."""
+    while window.size_bytes - position >= HEADER_BYTES:
+        data, index = window.at(position, HEADER_BYTES)
+        base = position - index
+        last = len(data) - HEADER_BYTES
+        while index <= last:
+            index = data.find(b"\0", index)
+            if index < 0 or index > last:
+                break
+            if not data.startswith(_ZERO_HEADER, index):
+                if _starts_here(window, base + index):
+                    return base + index
+                index += 1
+                continue
+            nonzero = _first_nonzero(data, index)
+            end_of_zeros = nonzero.start() if nonzero else len(data)
+            index = max(index + 1, end_of_zeros - HEADER_BYTES + 1)
+        position = base + last + 1
+    return None
+
+
+def _starts_here(window: _Window, position: int) -> bool:
+    """True when a record starts at a place where any bytes may be.
+
+    An empty record is eight zero bytes and proves nothing by itself: the one behind it
+    must be good as well.
+    """
+    data, index = window.at(position, HEADER_BYTES)
+    length, crc, _, _ = unpack_header(data, index)
+    if not 0 <= length < _RESYNC_LIMIT or crc < 0:
+        return False
+    following = position + HEADER_BYTES + length
+    if following > window.size_bytes or _record_at(window, position) is None:
+        return False
+    if length:
+        return True
+    return following < window.size_bytes and _starts_here(window, following)

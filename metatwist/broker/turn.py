@@ -1,0 +1,63 @@
+"""What is done once at the end of a turn, for all that happened in it.
+
+Within a lane's round of events the lane ends the turn; outside of one (TLS, a thread
+that reports back, a timer) the end is scheduled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metatwist.broker.commit import Batch, CommitQueue
+from metatwist.broker.pressure import DiskPressure
+from metatwist.broker.replies import ReplyQueue
+
+
+class Turn:
+    """Collects commit queues with new puts and reply queues with settled answers."""
+
+    def __init__(self, reactor: Any, pressure: DiskPressure) -> None:
+        self._reactor = reactor
+        self._pressure = pressure
+        self._touched: list[CommitQueue] = []
+        self._ready: dict[ReplyQueue, None] = {}
+        self._busy: dict[CommitQueue, None] = {}
+        self._scheduled = False
+        self.in_lane = False
+
+    def touch(self, queue: CommitQueue) -> None:
+        """Call the queue's `turn_ended`."""
+        self._touched.append(queue)
+        if not self.in_lane:
+            self._schedule()
+
+    def settled(self, batch: Batch) -> None:
+        """Let the connections that wait for this batch send its answers."""
+        self._ready.update(batch.waiters)
+        batch.waiters.clear()
+        if not self.in_lane:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._reactor.callLater(0, self._scheduled_end)
+
+    def _scheduled_end(self) -> None:
+        self._scheduled = False
+        self.end()
+
+    def end(self) -> None:
+        """Write, begin flushes, answer, and see who may read on."""
+        while self._touched or self._ready:
+            touched, self._touched = self._touched, []
+            for queue in touched:
+                queue.turn_ended()
+                self._busy[queue] = None
+            ready, self._ready = self._ready, {}
+            for replies in ready:
+                replies.send_settled()
+        if self._busy or self._pressure.turn_bytes:
+            for queue in [queue for queue in self._busy if queue.idle]:
+                del self._busy[queue]
+            self._pressure.turn_ended(self._busy)

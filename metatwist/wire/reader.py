@@ -1,0 +1,161 @@
+"""Bytes to messages: fed with whatever a connection delivers, split anywhere.
+
+`MessageReader` owns no transport and no clock. Broker and client use the same one,
+since requests and replies share one framing (spec wire-protocol 1.1). What arrives
+most, a put with checksum and no transaction, has a path of its own: one anchored
+expression without backtracking. All else goes through `grammar`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from metatwist.errors import ProtocolViolation
+from metatwist.wire import grammar
+from metatwist.wire.commands import Message, PutCommand, QuitCommand
+
+DEFAULT_MAX_HEADER_BYTES = 64 * 1024
+DEFAULT_MAX_BODY_BYTES = 16 * 1024 * 1024
+_MOST_REMEMBERED_TOPICS = 1024
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+
+# Partition, length and flag are bounded so that they fit 32 bits; larger ones, legal or
+# not, take the general way.
+_match_put = re.compile(
+    rb"put ([^ \r]{1,255}) (-?1?[0-9]{1,9}) (1?[0-9]{1,9}) (-?1?[0-9]{1,9})"
+    rb" (-?[0-9]{1,10}) (-?[0-9]{1,10})\r\n"
+).match
+_new_tuple = tuple.__new__
+
+
+class MessageReader:
+    """Turns received bytes into messages, in order.
+
+    `violation` is set once the peer broke the grammar or a limit; what was read before
+    it is still returned by the same `feed`, and later bytes are ignored. The same
+    holds after a `QuitCommand`.
+    """
+
+    def __init__(
+        self,
+        max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES,
+        max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+    ) -> None:
+        self._max_header_bytes = max_header_bytes
+        self._max_body_bytes = max_body_bytes
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+        self._needed_bytes = 0  # of the message begun; 0 while its header is incomplete
+        self._topics: dict[bytes, str] = {}
+        self._done = False
+        self.violation: ProtocolViolation | None = None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of a message that has not arrived whole."""
+        return self._kept_bytes
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages completed by `data`; an incomplete one yields nothing yet."""
+        if self._done:
+            return []
+        if self._kept:
+            if not self._worth_parsing(data):
+                return []
+            self._kept.append(data)
+            data = b"".join(self._kept)
+            self._kept.clear()
+        messages: list[Message] = []
+        try:
+            position = self._read_all(data, messages)
+        except ProtocolViolation as violation:
+            self.violation = violation
+            position = len(data)
+            self._done = True
+        rest = data[position:] if position < len(data) and not self._done else b""
+        self._kept_bytes = len(rest)
+        if rest:
+            self._kept.append(rest)
+        return messages
+
+    def _worth_parsing(self, data: bytes) -> bool:
+        """False, keeping `data`, while it cannot complete the message begun.
+
+        This is what keeps slow senders from making the parse quadratic.
+        """
+        total = self._kept_bytes + len(data)
+        if self._needed_bytes:
+            worth = total >= self._needed_bytes
+        else:
+            worth = b"\n" in data or total > self._max_header_bytes
+        if not worth:
+            self._kept.append(data)
+            self._kept_bytes = total
+        return worth
+
+    def _read_all(self, data: bytes, messages: list[Message]) -> int:
+        """Append the messages in `data`; returns where the first incomplete starts."""
+        position, size = 0, len(data)
+        topics, append = self._topics, messages.append
+        max_body_bytes = self._max_body_bytes
+        self._needed_bytes = 0
+        while position < size:
+            match = _match_put(data, position)
+            if match is None:
+                end = self._read_general(data, position, messages)
+                if end == position:
+                    return position
+                position = end
+                continue
+            raw_topic, partition, length, flag, checksum, opaque = match.groups()
+            start = match.end()
+            end = start + int(length)
+            if end - start > max_body_bytes:
+                raise ProtocolViolation(f"body of {end - start} bytes")
+            if end > size:
+                self._needed_bytes = end - position
+                return position
+            sum_, opaque_ = int(checksum), int(opaque)
+            if not (_INT_MIN <= opaque_ <= _INT_MAX and _INT_MIN <= sum_ <= _INT_MAX):
+                raise ProtocolViolation("integer out of range")
+            topic = topics.get(raw_topic) or self._topic(raw_topic)
+            body = data[start:end]
+            fields = (topic, int(partition), int(flag), sum_, None, opaque_, body)
+            append(_new_tuple(PutCommand, fields))
+            position = end
+        return position
+
+    def _read_general(self, data: bytes, position: int, messages: list[Message]) -> int:
+        """Read one message of any kind at `position`; `position` when incomplete."""
+        header_end = data.find(b"\r\n", position)
+        if header_end < 0 or header_end - position > self._max_header_bytes:
+            self._check_header_size(data, position, header_end)
+            return position
+        tokens = grammar.tokens_of(data[position:header_end])
+        word = grammar.word_of(tokens)
+        length = grammar.body_length(word, tokens)
+        if length > self._max_body_bytes:
+            raise ProtocolViolation(f"body of {length} bytes")
+        start = header_end + 2
+        end = start + length
+        if end > len(data):
+            self._needed_bytes = end - position
+            return position
+        message = grammar.parse(word, tokens, data[start:end])
+        messages.append(message)
+        if isinstance(message, QuitCommand):
+            self._done = True
+            return len(data)
+        return end
+
+    def _check_header_size(self, data: bytes, position: int, header_end: int) -> None:
+        end = header_end if header_end >= 0 else len(data)
+        if end - position > self._max_header_bytes:
+            raise ProtocolViolation(f"header over {self._max_header_bytes} bytes")
+
+    def _topic(self, raw: bytes) -> str:
+        """Decode a topic once; hostile names do not fill the memory."""
+        topic = raw.decode("utf-8", "replace")
+        if len(self._topics) < _MOST_REMEMBERED_TOPICS:
+            self._topics[raw] = topic
+        return topic

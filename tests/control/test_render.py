@@ -1,0 +1,143 @@
+"""JSON values as text for people, and times as people type them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from datetime import datetime, timedelta, timezone
+from unittest import mock
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from metatwist.cli.render import Grid, cell, label, layout, plain, printable, show
+from metatwist.cli.time_argument import parse_time_ms
+
+
+class Terminal(io.StringIO):
+    """Output that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class LayoutTests(SynchronousTestCase):
+    """The shape of a value decides how it is laid out."""
+
+    def test_object(self) -> None:
+        """An object lists its plain names first; nested values follow, titled."""
+        value = {"pid": 7, "failures": [], "recovery": {"cut": {"a": 1}}, "ok": True}
+        flat, nested = layout(value)
+        rows = (("pid", "7"), ("failures", "none"), ("ok", "yes"))
+        self.assertEqual(flat, Grid("", (), rows))
+        self.assertEqual(nested, Grid("recovery", ("", "a"), (("cut", "1"),)))
+
+    def test_list_of_objects(self) -> None:
+        """A list of objects is a table with every name that occurs."""
+        (table,) = layout([{"a": 1}, {"b": None}, "odd"])
+        rows = (("1", "-", "-"), ("-", "-", "-"), ("-", "-", "odd"))
+        self.assertEqual(table, Grid("", ("a", "b", ""), rows))
+
+    def test_object_of_objects(self) -> None:
+        """An object of objects is a table with its names first."""
+        (table,) = layout({"news-0": {"end": 5}, "news-1": {"end": 6}})
+        rows = (("news-0", "5"), ("news-1", "6"))
+        self.assertEqual(table, Grid("", ("", "end"), rows))
+
+    def test_texts(self) -> None:
+        """Texts, lists of texts, numbers and nothing print as themselves."""
+        for value, text in (
+            ("a\r\nb\r\n", "a\nb"),
+            (["x", 1], "x\n1"),
+            (5, "5"),
+            (None, "done"),
+            ([], "none"),
+            ({}, "none"),
+        ):
+            self.assertEqual(list(layout(value)), [text])
+
+    def test_plain(self) -> None:
+        """In a pipe columns are aligned, without lines or trailing blanks."""
+        grid = Grid("marks", ("name", "end"), (("news-0", "5"), ("x", "")))
+        self.assertEqual(plain(grid), "marks:\nname    end\nnews-0  5\nx")
+
+    def test_terminal(self) -> None:
+        """On a terminal the same values print as tables, whatever they contain."""
+        screen = Terminal()
+        value = {"note": "[bold]", "marks": [{"name": "a", "end": 5}], "seen": ["x"]}
+        with (
+            contextlib.redirect_stdout(screen),
+            mock.patch.dict("os.environ", {"TERM": "xterm"}),
+        ):
+            show(value, as_json=False)
+        for text in ("[bold]", "marks", "name", "5", "seen:"):
+            self.assertIn(text, screen.getvalue())
+
+
+class CellTests(SynchronousTestCase):
+    """Single values."""
+
+    def test_units(self) -> None:
+        """The unit in a name decides how a number reads, and leaves the label."""
+        for name, value, text in (
+            ("size_bytes", 512, "512 B"),
+            ("size_bytes", 1536, "1.5 KiB"),
+            ("size_bytes", 3 << 40, "3.0 TiB"),
+            ("uptime_s", 5.25, "5.25 s"),
+            ("uptime_s", 125, "2 min 5 s"),
+            ("uptime_s", 7260, "2 h 1 min"),
+            ("uptime_s", 180000, "2 d 2 h"),
+            ("offset", 1536, "1536"),
+            ("rate", 0.5, "0.5"),
+        ):
+            self.assertEqual(cell(name, value), text)
+        self.assertEqual(label("size_bytes"), "size")
+        self.assertEqual(label("last_flush_time_ms"), "last flush time")
+        self.assertEqual(label("latency_ms"), "latency ms")
+
+    def test_time(self) -> None:
+        """A time reads as local date and time."""
+        moment = datetime(2026, 1, 31, 10, 0, 0, 250000)
+        text = cell("first_time_ms", round(moment.timestamp() * 1000))
+        self.assertEqual(text, "2026-01-31 10:00:00.250")
+
+    def test_hostile_name(self) -> None:
+        """Names from the network cannot steer the terminal."""
+        self.assertEqual(cell("topic", "a\x1b[2Jb\nc"), "a\\x1b[2Jb c")
+        self.assertEqual(printable("新闻 é"), "新闻 é")
+        self.assertNotIn("\x1b", label("\x1b[2J"))
+
+
+class TimeTests(SynchronousTestCase):
+    """Points in time on the command line."""
+
+    now = datetime(2026, 3, 5, 15, 30)
+
+    def check(self, text: str, moment: datetime) -> None:
+        expected = round(moment.timestamp() * 1000)
+        self.assertEqual(parse_time_ms(text, self.now), expected)
+
+    def test_local(self) -> None:
+        """Dates and times without an offset are local; a time alone is today's."""
+        self.check("2026-01-31T10:00", datetime(2026, 1, 31, 10))
+        self.check("2026-01-31 10:00:05", datetime(2026, 1, 31, 10, 0, 5))
+        self.check("2026-01-31", datetime(2026, 1, 31))
+        self.check("10:00", datetime(2026, 3, 5, 10))
+
+    def test_offset(self) -> None:
+        """Times may name their offset."""
+        zone = timezone(timedelta(hours=8))
+        self.check("2026-01-31T10:00+08:00", datetime(2026, 1, 31, 10, tzinfo=zone))
+        self.check("2026-01-31T10:00Z", datetime(2026, 1, 31, 10, tzinfo=timezone.utc))
+
+    def test_epoch(self) -> None:
+        """A number is milliseconds since 1970."""
+        self.assertEqual(parse_time_ms("1769853600000", self.now), 1769853600000)
+        self.assertEqual(parse_time_ms("0", self.now), 0)
+
+    def test_refused(self) -> None:
+        """Anything else is refused with a sentence, seconds with one of their own."""
+        for text in ("", "noon", "25:00", "2026-13-01", "-5", "9" * 5000 + "x"):
+            with self.assertRaisesRegex(ValueError, "is no time"):
+                parse_time_ms(text, self.now)
+        with self.assertRaisesRegex(ValueError, "looks like seconds"):
+            parse_time_ms("1769853600", self.now)

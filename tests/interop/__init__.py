@@ -1,0 +1,1 @@
+"""Meeting the released Java parts of MetaQ."""
