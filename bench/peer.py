@@ -10,9 +10,9 @@ from pathlib import Path
 from procfs import Memory, memory, with_descendants
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
-from interop.child_process import ChildProcess, PeerError  # noqa: E402
+from tests.support.child_process import ChildProcess, PeerError  # noqa: E402
 
 __all__ = ["ROOT", "ChildProcess", "Peer", "PeerError"]
 

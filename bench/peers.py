@@ -12,8 +12,8 @@ from peer import ROOT, ChildProcess, Peer
 from rows import PARTITIONS
 
 # Found on the path that `peer` has extended.
-from interop.child_process import answers_version  # isort: skip
-from interop.java_peers import (  # isort: skip
+from tests.support.child_process import answers_version  # isort: skip
+from tests.interop.java_peers import (  # isort: skip
     JavaBroker,
     JavaBrokerSettings,
     JavaZooKeeper,

@@ -25,10 +25,11 @@ from metatwist.broker.dispatch import Dispatch
 from metatwist.broker.filters import Filters
 from metatwist.broker.gets import GetPath
 from metatwist.broker.idle import IdleConnections
-from metatwist.broker.inline_sync import InlineSync
+from metatwist.broker.inline_sync import InlineSync, never
 from metatwist.broker.lane import Lane, has_lanes
 from metatwist.broker.loading import Loading, log_reports
 from metatwist.broker.message_ids import MessageIds
+from metatwist.broker.metrics import BrokerCollector
 from metatwist.broker.moving import Moving
 from metatwist.broker.numbers import BrokerNumbers
 from metatwist.broker.pressure import DiskPressure
@@ -47,7 +48,7 @@ from metatwist.broker.syncing import ISyncer, KernelSyncer, ThreadSyncer
 from metatwist.broker.topics import Topics
 from metatwist.broker.transport import ListeningReactor
 from metatwist.broker.turn import Turn
-from metatwist.broker.verbs import AdminVerbs
+from metatwist.broker.verbs import AdminVerbs, Views
 from metatwist.broker.verifying import Verifying
 from metatwist.errors import AdminError
 from metatwist.local_socket import CONTROL_SOCKET_NAME
@@ -62,8 +63,7 @@ class Parts:
 
     topics: Topics
     factory: BrokerFactory
-    stats: Stats
-    status: Status
+    views: Views
     cleaning: Cleaning
     verifying: Verifying
     moving: Moving
@@ -153,17 +153,17 @@ class Broker(MultiService):
         self._start_services(self.parts)
 
     def _assemble(self) -> Parts:
-        inline = InlineSync(self._files, self.numbers, time.monotonic)
+        inline = InlineSync(self._files, self.numbers, self._turn, time.monotonic)
         commit = CommitContext(
-            syncer=self._syncer(),
+            sync=self._turn.sync,
             numbers=self.numbers,
             settled=self._turn.settled,
             touch=self._turn.touch,
             stopped=lambda queue: topics.stopped(queue),
-            inline=inline.allows,
-            sync_inline=inline.sync,
+            inline=inline.sync if self._settings.inline_sync else never,
             call_later=self._reactor.callLater,
         )
+        self._turn.syncer = self._syncer()
         topics = Topics(self._settings, self.catalog, commit)
         ids = MessageIds(self._settings.broker_id, self._seconds)
         ids.rise_above(self.catalog.last_id)
@@ -176,8 +176,11 @@ class Broker(MultiService):
         return Parts(
             topics=topics,
             factory=BrokerFactory(dispatch, self._pressure, files),
-            stats=stats,
-            status=Status(topics, numbers, stats),
+            views=Views(
+                stats,
+                Status(topics, numbers, stats),
+                BrokerCollector(numbers, topics),
+            ),
             cleaning=Cleaning(
                 self._reactor, self._background, topics, files, self._seconds
             ),
@@ -190,7 +193,7 @@ class Broker(MultiService):
         if self._lane is None:
             return threads
         try:
-            self._kernel = KernelSyncer(self._lane, threads)
+            self._kernel = KernelSyncer(self._lane, threads, self._files)
         except OSError as error:
             self._log.info("fsync on threads: {error}", error=error)
             return threads
@@ -219,9 +222,7 @@ class Broker(MultiService):
             ),
         ]
         if self._settings.control_socket:
-            verbs = AdminVerbs(
-                self, parts.topics, parts.stats, parts.status, parts.moving
-            )
+            verbs = AdminVerbs(self, parts.topics, parts.views, parts.moving)
             path = self._settings.data_path.resolve() / CONTROL_SOCKET_NAME
             services.append(ControlService(self._reactor, path, verbs.table()))
         for service in services:

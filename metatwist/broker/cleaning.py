@@ -1,8 +1,8 @@
 """Retention at work: decide, archive or delete on a thread, then let go of the segment.
 
 A segment stays readable until its file is gone or archived, and stays for good when
-that fails. Oldest first, and nothing behind one that had to stay (spec storage 13, D-12,
-D-13).
+that fails. Oldest first, and nothing behind one that had to stay (spec storage 13,
+D-12, D-13). What readers cannot see yet stays as well.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from metatwist.broker.storage.retention import (
     SegmentAge,
     removable,
 )
+from metatwist.broker.storage.segment import Segment
 from metatwist.broker.topics import Topics
 from metatwist.errors import StorageError
 
@@ -51,6 +52,7 @@ class Cleaning:
         self._topics = topics
         self._files = files
         self._seconds = seconds
+        self._cleaned: set[PartitionLog] = set()
         self.stopping = False
         self.removed_segments = 0
         self.failed_segments = 0
@@ -66,11 +68,15 @@ class Cleaning:
         wanted, removed = set(names), 0
         settings = self._topics.settings_of_stored()
         for (topic, partition), log in list(self._topics.catalog.logs.items()):
-            if topic in wanted and not self.stopping:
-                if (topic, partition) in self._topics.busy:
-                    continue
+            taken = (topic, partition) in self._topics.busy or log in self._cleaned
+            if topic not in wanted or taken or self.stopping:
+                continue
+            self._cleaned.add(log)
+            try:
                 count = yield self._clean(log, settings[topic])
-                removed += count
+            finally:
+                self._cleaned.discard(log)
+            removed += count
         return removed
 
     @inlineCallbacks
@@ -78,7 +84,9 @@ class Cleaning:
         removed = 0
         try:
             yield self._in_thread(remove_leftovers, log.directory)
-            ages = yield self._in_thread(self._ages, list(log.segments))
+            ages = yield self._in_thread(
+                self._ages, list(log.segments), log.readable_end
+            )
             limits = RetentionLimits(
                 settings.delete_policy.max_age_s, self._size_limit(settings)
             )
@@ -96,14 +104,14 @@ class Cleaning:
     def _size_limit(self, settings: TopicSettings) -> int:
         return settings.retention_bytes or self._topics.settings.retention_bytes
 
-    def _ages(self, segments: list[Any]) -> list[SegmentAge]:
+    def _ages(self, segments: list[Segment], readable_end: int) -> list[SegmentAge]:
         last = len(segments) - 1
         return [
             SegmentAge(
                 segment.start,
                 segment.size_bytes,
                 self._files.status(segment.path).modified_s,
-                at != last,
+                at != last and segment.end <= readable_end,
             )
             for at, segment in enumerate(segments)
         ]

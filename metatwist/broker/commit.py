@@ -21,11 +21,11 @@ from twisted.logger import Logger
 
 from metatwist.broker.numbers import BrokerNumbers, PartitionNumbers, TopicNumbers
 from metatwist.broker.storage.partition_log import PartitionLog, SyncJob
-from metatwist.broker.syncing import ISyncer
-from metatwist.wire.records import HEADER_BYTES
+from metatwist.broker.syncing import Done
+from metatwist.wire.records import HEADER_BYTES, message_id_of
 
 if TYPE_CHECKING:
-    from metatwist.broker.replies import ReplyQueue
+    from metatwist.broker.replies import PutGroup
 
 WAITING, STORED, FAILED = range(3)
 _MESSAGE_OVERHEAD_BYTES = 256
@@ -34,14 +34,14 @@ _MESSAGE_OVERHEAD_BYTES = 256
 class Batch:
     """Puts of one partition that are stored together.
 
-    `buffers`: header, payload, header, payload, ... `waiters`: the reply queues that
-    hold an answer of this batch, each once.
+    `buffers`: header, payload, header, payload, ... `waiters`: the groups that have an
+    answer of this batch, each once; `newest` is the last of them.
     """
 
     __slots__ = (
         "buffers",
         "error",
-        "last_id",
+        "newest",
         "queue",
         "size",
         "start",
@@ -54,10 +54,10 @@ class Batch:
         self.queue = queue
         self.start = start
         self.buffers: list[bytes] = []
-        self.waiters: dict[ReplyQueue, None] = {}
+        self.waiters: list[PutGroup] = []
+        self.newest: PutGroup | None = None
         self.state = WAITING
         self.error = ""
-        self.last_id = 0
         self.size = 0
         self.started_s = perf_counter()
 
@@ -66,24 +66,29 @@ class Batch:
         """Messages in the batch."""
         return len(self.buffers) >> 1
 
+    @property
+    def last_id(self) -> int:
+        """Id of the last message."""
+        return message_id_of(self.buffers[-2])
+
 
 @define
 class CommitContext:
     """What the commit queues of a broker share.
 
-    `settled(batch)` is told of each batch that is stored or has failed; `touch(queue)`
-    asks for a call of `turn_ended`; `stopped(queue)` is told when a partition can no
-    longer be written. `inline` decides whether to sync on the reactor's thread;
+    `sync(job, done)` is `ISyncer.sync`; `inline(job, messages)` may do it at once: then
+    it answers a tuple of the error or None, else None. `settled(batch)` is told of
+    each batch that is stored or has failed; `touch(queue)` asks for a call of
+    `turn_ended`; `stopped(queue)` is told when a partition can no longer be written;
     `call_later` is the reactor's `callLater`.
     """
 
-    syncer: ISyncer
+    sync: Callable[[SyncJob, Done], None]
     numbers: BrokerNumbers
     settled: Callable[[Batch], None]
     touch: Callable[[CommitQueue], None]
     stopped: Callable[[CommitQueue], None]
-    inline: Callable[[CommitQueue], bool]
-    sync_inline: Callable[[SyncJob], OSError | None]
+    inline: Callable[[SyncJob, int], tuple[OSError | None] | None]
     call_later: Callable[[float, Callable[[], object]], IDelayedCall]
 
 
@@ -223,16 +228,20 @@ class CommitQueue:
             return
         self._unflushed = 0
         self._job, self._job_began_s = job, perf_counter()
-        if self.group_commit and self._context.inline(self):
-            self._synced(self._context.sync_inline(job))
+        self._context.numbers.syncs_under_way += 1
+        waiting = self._flushing.count if self._flushing is not None else 0
+        synced = self._context.inline(job, waiting)
+        if synced is not None:
+            self._synced(*synced)
         else:
-            self._context.syncer.sync(job, self._synced)
+            self._context.sync(job, self._synced)
 
     def _synced(self, error: OSError | None) -> None:
         job, self._job = self._job, None
         assert job is not None
         numbers = self._context.numbers
         numbers.flushes += 1
+        numbers.syncs_under_way -= 1
         numbers.flush_duration.observe(perf_counter() - self._job_began_s)
         if error is not None:
             numbers.flush_failed += 1

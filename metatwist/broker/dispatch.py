@@ -77,26 +77,39 @@ class Dispatch:
     def answer(self, command: Any, connection: IConnection) -> None:
         """Answer a command; a stray `result` or `value` is ignored (spec 1.8)."""
         function = self._functions.get(type(command))
-        if function is None:
-            return
+        if function is not None:
+            self._guarded(function, command, connection)
+
+    def _guarded(
+        self,
+        function: Callable[[Any, IConnection], None],
+        command: Any,
+        connection: IConnection,
+    ) -> None:
+        """Let no error out, which would end the turn of all connections."""
         try:
             function(command, connection)
         except Exception as error:
             self._log.failure("cannot answer {command}", command=command)
             text = f"internal error: {type(error).__name__}: {error}"
-            self._say(command.opaque, 500, text, connection)
+            # Its turn has come, so it must not queue behind what came later.
+            connection.write(ResultReply(500, command.opaque, text.encode()).encode())
 
     def _say(self, opaque: int, code: int, text: str, connection: IConnection) -> None:
         connection.replies.say(ResultReply(code, opaque, text.encode()).encode())
 
     def _get(self, command: GetCommand, connection: IConnection) -> None:
         if connection.replies.entries:
-            connection.replies.do(lambda: self._gets.get(command, connection))
+            connection.replies.do(
+                lambda: self._guarded(self._gets.get, command, connection)
+            )
         else:
             self._gets.get(command, connection)
 
     def _offset(self, command: OffsetCommand, connection: IConnection) -> None:
-        connection.replies.do(lambda: self._gets.offset(command, connection))
+        connection.replies.do(
+            lambda: self._guarded(self._gets.offset, command, connection)
+        )
 
     def _version(self, command: VersionCommand, connection: IConnection) -> None:
         text = self._stats.version.encode()

@@ -64,9 +64,9 @@ def _load(name: str) -> Accept:
     try:
         invalidate_caches()
         found = getattr(import_module(module_name), attribute)
+        accept = found() if isinstance(found, type) else found
     except Exception as error:
         raise FilterFailed(f"cannot load filter {name}: {error!r}") from error
-    accept = found() if isinstance(found, type) else found
     accept = getattr(accept, "accept", accept)
     if not callable(accept):
         raise FilterFailed(f"filter {name} is not callable")

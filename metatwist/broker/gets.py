@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -155,7 +156,8 @@ class GetPath:
         behind = position + size
         ahead = min(segment.size_bytes - behind, _READ_AHEAD_FACTOR * size)
         if ahead > 0:
-            self._files.will_need(file.fd, behind, ahead)
+            with suppress(OSError):  # only advice
+                self._files.will_need(file.fd, behind, ahead)
         output.send_range(header, file, position, size)
 
     def _filtered(

@@ -18,6 +18,7 @@ from twisted.python.threadpool import ThreadPool
 
 from metatwist.broker.storage.catalog import Catalog, Key, PartitionDirectory
 from metatwist.broker.storage.files import FileOps
+from metatwist.broker.storage.partition_log import PartitionLog
 from metatwist.broker.topics import Topics
 from metatwist.errors import AdminError, StorageError
 
@@ -124,20 +125,26 @@ class Moving:
         for key in keys:
             self._topics.busy[key] = why
         self._topics.changed()
-        for key in keys:
-            queue = self._topics.queues.get(key)
-            if queue is not None:
-                idle: Deferred[None] = Deferred()
-                queue.when_idle(partial(idle.callback, None))
-                yield idle
-                queue.cancel_timer()
-                yield self._sync_and_close(queue.log)
+        try:
+            for key in keys:
+                queue = self._topics.queues.get(key)
+                if queue is not None:
+                    idle: Deferred[None] = Deferred()
+                    queue.when_idle(partial(idle.callback, None))
+                    yield idle
+                    queue.cancel_timer()
+                    yield self._sync_and_close(queue.log)
+        except OSError as error:
+            self._put_back(keys)
+            raise AdminError(f"nothing was changed: {error}") from error
 
     @inlineCallbacks
-    def _sync_and_close(self, log: Any) -> Any:
+    def _sync_and_close(self, log: PartitionLog) -> Any:
         if log.unsynced_bytes and log.failure is None:
             job = log.sync_job()
             try:
+                for directory in job.directories:
+                    yield self._in_thread(self._files.sync_directory, directory)
                 for file in job.files:
                     yield self._in_thread(self._files.sync, file.fd)
             except OSError as error:

@@ -39,7 +39,7 @@ class BrokerProtocol(TwistedProtocol):
     def __init__(self, factory: BrokerFactory) -> None:
         settings = factory.dispatch.settings
         self._dispatch = factory.dispatch
-        self._put = factory.dispatch.puts.put
+        self._take = factory.dispatch.puts.take
         self._pressure = factory.pressure
         self._reader = MessageReader(
             settings.max_header_bytes, settings.max_message_bytes
@@ -66,14 +66,18 @@ class BrokerProtocol(TwistedProtocol):
         if self._finishing:
             return
         self._pressure.turn_bytes += len(data)
-        put, replies = self._put, self.replies
-        for command in self._reader.feed(data):
+        commands = self._reader.feed(data)
+        at, count = 0, len(commands)
+        while at < count:
+            command = commands[at]
             if type(command) is PutCommand:
-                put(command, replies)
-            elif type(command) is QuitCommand:
+                at += self._take(commands, at, self.replies)
+                continue
+            if type(command) is QuitCommand:
                 self.finish()
             else:
                 self._dispatch.answer(command, self)
+            at += 1
         if self._reader.violation is not None:
             self._dispatch.numbers.protocol_errors += 1
             self._log.debug(
@@ -82,7 +86,7 @@ class BrokerProtocol(TwistedProtocol):
                 violation=self._reader.violation,
             )
             self.finish()
-        elif replies.entries:
+        elif self.replies.entries:
             self._check_pressure()
 
     def _check_pressure(self) -> None:

@@ -1,22 +1,27 @@
 """The put command: checks, then into the partition's open batch.
 
-Every line of `PutPath.put` runs once per message; all that needs a look at settings,
-closed partitions or the disk happens in `_find`, once per partition, and in the refusals
-(spec wire-protocol 3.2).
+The loop of `PutPath.take` runs once per message; all that needs a look at settings,
+closed partitions or the disk happens in `_find`, once per partition, and in the
+refusals (spec wire-protocol 3.2).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from metatwist.broker.commit import Batch, CommitQueue
-from metatwist.broker.message_ids import MessageIds
+from metatwist.broker.message_ids import SEQUENCE_MASK, MessageIds
 from metatwist.broker.numbers import BrokerNumbers
-from metatwist.broker.replies import ReplyQueue
+from metatwist.broker.replies import PutGroup, ReplyQueue
 from metatwist.broker.topics import Topics
 from metatwist.errors import BrokerError, PartitionClosed, TransactionUnknown
-from metatwist.wire.commands import NO_CHECKSUM, PutCommand, ResultReply
+from metatwist.wire.commands import (
+    NO_CHECKSUM,
+    Message,
+    PutCommand,
+    ResultReply,
+)
 from metatwist.wire.records import CHECKSUM_MASK, HEADER_BYTES, crc32, pack_header
 
 BROKER_CHOOSES = -1
@@ -44,35 +49,54 @@ class PutPath:
         self._queues: dict[tuple[str, int], CommitQueue] = {}
         topics.on_change(self._queues.clear)
 
-    def put(self, command: PutCommand, replies: ReplyQueue) -> None:
-        """Accept a put, or answer why not; the answer goes through `replies`."""
-        topic, partition, flag, expected, transaction, opaque, body = command
-        queue = self._queues.get((topic, partition))
-        if queue is None or transaction is not None:
-            found = self._find(command, replies)
-            if found is None:
-                return
-            queue = found
-            partition = queue.partition
-        found_crc = crc32(body) & CHECKSUM_MASK
-        if expected != found_crc and expected != NO_CHECKSUM:
-            self._refuse(command, partition, BrokerError(BAD_CHECKSUM), replies)
-            return
-        batch = queue.open
-        if batch is None:
-            batch = queue.begin()
-            self._ids.follow_clock()
-        message_id = batch.last_id = self._ids.take()
-        size, offset = len(body), queue.end
-        queue.end = offset + HEADER_BYTES + size
-        add = batch.buffers.append
-        add(pack_header(size, found_crc, message_id, flag))
-        add(body)
-        batch.waiters[replies] = None
-        text = f"{message_id} {partition} {offset}"
-        replies.add((batch, opaque, f"result 200 {len(text)} {opaque}\r\n{text}"))
+    def take(self, commands: Sequence[Message], first: int, replies: ReplyQueue) -> int:
+        """Accept the run of puts that begins at `commands[first]`.
 
-    def _find(self, command: PutCommand, replies: ReplyQueue) -> CommitQueue | None:
+        Returns how many there were; their answers go through `replies`.
+        """
+        group = PutGroup(replies)
+        replies.entries.append(group)
+        answers = group.answers
+        find, ids, next_id = self._queues.get, self._ids, self._ids.next
+        for command in commands[first:] if first else commands:
+            if type(command) is not PutCommand:
+                break
+            topic, partition, flag, expected, transaction, opaque, body = command
+            queue = find((topic, partition))
+            if queue is None or transaction is not None:
+                queue = self._find(command, group)
+                if queue is None:
+                    continue
+                partition = queue.partition
+            found_crc = crc32(body) & CHECKSUM_MASK
+            if expected != found_crc and expected != NO_CHECKSUM:
+                self._refuse(command, partition, BrokerError(BAD_CHECKSUM), group)
+                continue
+            batch = queue.open
+            if batch is None:
+                batch = queue.begin()
+                next_id = ids.follow_clock(next_id)
+            if batch.newest is not group:
+                batch.newest = group
+                batch.waiters.append(group)
+                group.waiting += 1
+            size, offset = len(body), queue.end
+            queue.end = offset + HEADER_BYTES + size
+            add = batch.buffers.append
+            add(pack_header(size, found_crc, next_id, flag))
+            add(body)
+            text = f"{next_id} {partition} {offset}"
+            text = f"result 200 {len(text)} {opaque}\r\n{text}"
+            answers.append((batch, opaque, text))
+            next_id += 1
+            if not next_id & SEQUENCE_MASK:
+                next_id = ids.carry(next_id)
+        ids.next = next_id
+        if not group.waiting:
+            replies.send_ready()
+        return len(answers)
+
+    def _find(self, command: PutCommand, group: PutGroup) -> CommitQueue | None:
         """The queue for a partition not met before, None when the put is refused."""
         partition = command.partition
         try:
@@ -84,7 +108,7 @@ class PutPath:
                 partition = self._any_open(command.topic)
             queue = self._topics.queue_for_put(command.topic, partition)
         except BrokerError as error:
-            self._refuse(command, partition, error, replies)
+            self._refuse(command, partition, error, group)
             return None
         self._queues[command.topic, partition] = queue
         return queue
@@ -103,14 +127,14 @@ class PutPath:
         command: PutCommand,
         partition: int,
         error: BrokerError,
-        replies: ReplyQueue,
+        group: PutGroup,
     ) -> None:
         self._count_refusal(command, error)
         body = str(error)
         if not isinstance(error, TransactionUnknown):
             body = self._failed_text(command.topic, partition, f"Detail:{error}")
         answer = ResultReply(error.code, command.opaque, body.encode()).encode()
-        replies.say(answer)
+        group.answers.append((None, command.opaque, answer.decode()))
 
     def _count_refusal(self, command: PutCommand, error: BrokerError) -> None:
         numbers = self._numbers
@@ -134,8 +158,8 @@ class PutPath:
             f" '{topic}-{partition}'] failed.{detail}"
         )
 
-    def failed(self, batch: Batch, opaque: int) -> bytes:
+    def failed(self, batch: Batch, opaque: int) -> str:
         """The answer to a put whose batch could not be stored (spec 3.2, step 10)."""
         queue = batch.queue
         body = self._failed_text(queue.topic, queue.partition, "")
-        return ResultReply(500, opaque, body.encode()).encode()
+        return ResultReply(500, opaque, body.encode()).encode().decode()

@@ -1,45 +1,64 @@
 """The answers of one connection, in the order of its requests.
 
-An entry waits for its batch, or is work to do when its turn comes, so that a get behind
-a put sees that put. `version` and `stats` do not pass through here: they may overtake.
+The puts that came in one read are answered together, in one write, once all of them are
+stored or have failed. What else was asked is done when its turn comes, so that a get
+behind a put sees that put. `version` and `stats` do not pass through here: they may
+overtake.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
-from metatwist.broker.commit import STORED, WAITING, Batch
+from metatwist.broker.commit import FAILED, Batch
 
 Work = Callable[[], None]
-Entry = tuple[Batch | None, int, Any]
+Answer = tuple[Batch | None, int, str]
+
+
+class PutGroup:
+    """The puts of one read.
+
+    `answers` are (batch, opaque, text), the text being right unless the batch fails;
+    `waiting` counts the batches that are not settled.
+    """
+
+    __slots__ = ("answers", "replies", "waiting")
+
+    def __init__(self, replies: ReplyQueue) -> None:
+        self.replies = replies
+        self.answers: list[Answer] = []
+        self.waiting = 0
 
 
 class ReplyQueue:
-    """Entries are (batch, opaque, text) for a put, (None, 0, work) for the rest.
+    """Groups of puts, and work that waits for its turn.
 
-    `write` sends bytes; `failed(batch, opaque)` gives the answer to a put that was not
-    stored.
+    `write` sends bytes; `failed(batch, opaque)` gives the text to answer a put that was
+    not stored.
     """
 
-    __slots__ = ("_failed", "_write", "add", "entries")
+    __slots__ = ("_failed", "_write", "entries")
 
     def __init__(
-        self, write: Callable[[bytes], None], failed: Callable[[Batch, int], bytes]
+        self, write: Callable[[bytes], None], failed: Callable[[Batch, int], str]
     ) -> None:
-        self.entries: deque[Entry] = deque()
-        self.add = self.entries.append
+        self.entries: deque[PutGroup | Work] = deque()
         self._write = write
         self._failed = failed
 
     def __len__(self) -> int:
-        return len(self.entries)
+        """Answers owed."""
+        return sum(
+            len(entry.answers) if isinstance(entry, PutGroup) else 1
+            for entry in self.entries
+        )
 
     def do(self, work: Work) -> None:
         """Answer something else than a put when all before it is answered."""
         if self.entries:
-            self.add((None, 0, work))
+            self.entries.append(work)
         else:
             work()
 
@@ -47,28 +66,29 @@ class ReplyQueue:
         """Send an answer that is known when all before it is answered."""
         self.do(lambda: self._write(answer))
 
-    def send_settled(self) -> None:
+    def send_ready(self) -> None:
         """Send the answers that no longer wait for anything, in one write."""
         entries = self.entries
         texts: list[str] = []
         while entries:
-            batch, opaque, answer = entries[0]
-            if batch is None:
-                self._write_all(texts)
+            entry = entries[0]
+            if isinstance(entry, PutGroup):
+                if entry.waiting:
+                    break
+                texts += [
+                    text
+                    if batch is None or batch.state != FAILED
+                    else self._failed(batch, opaque)
+                    for batch, opaque, text in entry.answers
+                ]
                 entries.popleft()
-                answer()
-                continue
-            if batch.state == WAITING:
-                break
-            entries.popleft()
-            if batch.state == STORED:
-                texts.append(answer)
             else:
-                self._write_all(texts)
-                self._write(self._failed(batch, opaque))
-        self._write_all(texts)
+                self._send(texts)
+                entries.popleft()
+                entry()
+        self._send(texts)
 
-    def _write_all(self, texts: list[str]) -> None:
+    def _send(self, texts: list[str]) -> None:
         if texts:
-            self._write("".join(texts).encode("ascii"))
+            self._write("".join(texts).encode())
             texts.clear()

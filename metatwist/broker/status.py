@@ -71,7 +71,7 @@ class Status:
         return {name: value for name, value in plain.items() if isinstance(value, int)}
 
     def recovery(self) -> list[dict[str, Any]]:
-        """One entry for each partition with something to report, and a summary first."""
+        """A summary, then an entry for each partition with something to report."""
         catalog = self._topics.catalog
         reports = catalog.reports
         summary = {

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import count
 from typing import Any, Protocol
 
+from attrs import define
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.threads import deferToThreadPool
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
-from metatwist.broker.kernel_aio import KernelAio
+from metatwist.broker.io_ring import IoRing
 from metatwist.broker.storage.files import FileOps
 from metatwist.broker.storage.partition_log import SyncJob
 
@@ -30,6 +31,9 @@ class ISyncer(Protocol):
 
     def sync(self, job: SyncJob, done: Done) -> None:
         """Sync the job's files and directories, then call `done`."""
+
+    def submit(self) -> bool:
+        """Begin what `sync` was given; called when the turn ends. False: call again."""
 
 
 class ThreadSyncer:
@@ -50,6 +54,10 @@ class ThreadSyncer:
 
         waiting.addCallbacks(lambda _: done(None), failed)
 
+    def submit(self) -> bool:
+        """See `ISyncer`: the threads have begun already."""
+        return True
+
     def _sync_all(self, job: SyncJob) -> None:
         for directory in job.directories:
             self._files.sync_directory(directory)
@@ -57,39 +65,65 @@ class ThreadSyncer:
             self._files.sync(file.fd)
 
 
+@define
+class _UnderWay:
+    """A job in the kernel: fsyncs left, first error, directories to close."""
+
+    done: Done
+    left: int
+    directories: list[int]
+    error: OSError | None = None
+
+
 @implementer(IReadDescriptor)
 class KernelSyncer:
-    """fsync in the kernel's workers; what does not fit there goes to threads.
+    """fsync in the kernel's workers; what finds no room there goes to `others`.
 
-    `watcher` has the `addReader` and `removeReader` of a reactor.
+    `watcher` has the `addReader` and `removeReader` of a reactor. The constructor
+    raises OSError where the system does not offer this.
     """
 
-    _log = Logger()
     _DEPTH = 256
 
-    def __init__(self, watcher: Any, others: ISyncer) -> None:
-        self._aio = KernelAio(self._DEPTH)
+    def __init__(self, watcher: Any, others: ISyncer, files: FileOps) -> None:
+        self._ring = IoRing(self._DEPTH)
         self._others = others
+        self._files = files
         self._watcher = watcher
-        self._waiting: dict[int, Done] = {}
+        self._under_way: dict[int, _UnderWay] = {}
+        self._numbers = count()
         watcher.addReader(self)
 
     def sync(self, job: SyncJob, done: Done) -> None:
         """See `ISyncer`."""
-        if len(job.files) != 1 or job.directories or not self._aio.has_room:
+        size = len(job.files) + len(job.directories)
+        if size > self._ring.room:
             self._others.sync(job, done)
             return
+        directories: list[int] = []
         try:
-            number = self._aio.fsync(job.files[0].fd)
+            for path in job.directories:
+                directories.append(self._files.open_directory(path))
         except OSError:
-            # Refused, not failed: nothing was synced yet.
+            self._close(directories)
             self._others.sync(job, done)
             return
-        self._waiting[number] = done
+        number = next(self._numbers)
+        self._under_way[number] = _UnderWay(done, size, directories)
+        for fd in (*directories, *(file.fd for file in job.files)):
+            self._ring.fsync(fd, number)
+
+    def submit(self) -> bool:
+        """See `ISyncer`."""
+        return self._ring.submit()
+
+    def _close(self, directories: list[int]) -> None:
+        for fd in directories:
+            self._files.close(fd)
 
     def fileno(self) -> int:
         """For the watcher."""
-        return self._aio.event_fd
+        return self._ring.event_fd
 
     def logPrefix(self) -> str:
         """For the watcher's log."""
@@ -97,14 +131,20 @@ class KernelSyncer:
 
     def doRead(self) -> None:
         """Some fsyncs have ended."""
-        for number, code in self._aio.completed():
-            done = self._waiting.pop(number)
-            done(OSError(code, os.strerror(code)) if code else None)
+        for number, code in self._ring.completed():
+            job = self._under_way[number]
+            job.left -= 1
+            if code and job.error is None:
+                job.error = OSError(code, os.strerror(code))
+            if not job.left:
+                del self._under_way[number]
+                self._close(job.directories)
+                job.done(job.error)
 
     def connectionLost(self, reason: Failure) -> None:
         """Called by a reactor that stops."""
 
     def close(self) -> None:
-        """Wait for what is under way; nothing is reported any more."""
+        """Nothing may be under way any more."""
         self._watcher.removeReader(self)
-        self._aio.close()
+        self._ring.close()

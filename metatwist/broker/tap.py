@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -100,7 +101,7 @@ class ConfiguredBroker(Broker):
         for warning in self._settings.warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
-        self.started.addErrback(self._cannot_start)
+        self.started.addCallbacks(calm_collector, self._cannot_start)
         if hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, self._hung_up)
 
@@ -146,6 +147,17 @@ class ConfiguredBroker(Broker):
             "needs_restart": list(result.needs_restart),
             "warnings": list(fresh.warnings),
         }
+
+
+def calm_collector(_: object) -> None:
+    """Keep the garbage collector from walking what will never be garbage.
+
+    A busy connection makes containers by the thousand, none of them in cycles; with the
+    defaults a tenth of the time of a put goes into looking for some.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 def makeService(options: Options, reactor: Any = None) -> IService:

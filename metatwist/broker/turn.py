@@ -11,10 +11,15 @@ from typing import Any
 from metatwist.broker.commit import Batch, CommitQueue
 from metatwist.broker.pressure import DiskPressure
 from metatwist.broker.replies import ReplyQueue
+from metatwist.broker.storage.partition_log import SyncJob
+from metatwist.broker.syncing import Done, ISyncer
 
 
 class Turn:
-    """Collects commit queues with new puts and reply queues with settled answers."""
+    """Collects commit queues with new puts and reply queues with settled answers.
+
+    `lone`: the queue whose `turn_ended` is called has nobody beside it.
+    """
 
     def __init__(self, reactor: Any, pressure: DiskPressure) -> None:
         self._reactor = reactor
@@ -23,7 +28,18 @@ class Turn:
         self._ready: dict[ReplyQueue, None] = {}
         self._busy: dict[CommitQueue, None] = {}
         self._scheduled = False
+        self._syncing = False
+        self.syncer: ISyncer | None = None
         self.in_lane = False
+        self.lone = False
+
+    def sync(self, job: SyncJob, done: Done) -> None:
+        """Hand a job to the syncer; all of a turn begin together."""
+        assert self.syncer is not None
+        self.syncer.sync(job, done)
+        self._syncing = True
+        if not self.in_lane:
+            self._schedule()
 
     def touch(self, queue: CommitQueue) -> None:
         """Call the queue's `turn_ended`."""
@@ -33,7 +49,10 @@ class Turn:
 
     def settled(self, batch: Batch) -> None:
         """Let the connections that wait for this batch send its answers."""
-        self._ready.update(batch.waiters)
+        for group in batch.waiters:
+            group.waiting -= 1
+            if not group.waiting:
+                self._ready[group.replies] = None
         batch.waiters.clear()
         if not self.in_lane:
             self._schedule()
@@ -49,15 +68,23 @@ class Turn:
 
     def end(self) -> None:
         """Write, begin flushes, answer, and see who may read on."""
-        while self._touched or self._ready:
+        while self._touched or self._ready or self._syncing:
             touched, self._touched = self._touched, []
+            self.lone = len(touched) == 1
             for queue in touched:
                 queue.turn_ended()
                 self._busy[queue] = None
+            if self._syncing:
+                self._submit()
             ready, self._ready = self._ready, {}
             for replies in ready:
-                replies.send_settled()
+                replies.send_ready()
         if self._busy or self._pressure.turn_bytes:
             for queue in [queue for queue in self._busy if queue.idle]:
                 del self._busy[queue]
             self._pressure.turn_ended(self._busy)
+
+    def _submit(self) -> None:
+        self._syncing = False
+        if self.syncer is not None and not self.syncer.submit():
+            self._reactor.callLater(0, self._submit)

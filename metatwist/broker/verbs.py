@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from attrs import frozen
 from twisted.internet.defer import Deferred
 
 from metatwist.broker.admin_request import Parameter, Verb
+from metatwist.broker.metrics import BrokerCollector
 from metatwist.broker.moving import Moving
 from metatwist.broker.stats import Stats
 from metatwist.broker.status import Status
@@ -37,6 +39,15 @@ class IBroker(Protocol):
         """Stop soon."""
 
 
+@frozen
+class Views:
+    """What can be asked of the broker without changing it."""
+
+    stats: Stats
+    status: Status
+    metrics: BrokerCollector
+
+
 _TOPIC = Parameter("topic", str, "the topic")
 _FIRST = Parameter("first", int, "the first partition")
 _LAST = Parameter("last", int, "the last partition, included")
@@ -50,14 +61,14 @@ class AdminVerbs:
         self,
         broker: IBroker,
         topics: Topics,
-        stats: Stats,
-        status: Status,
+        views: Views,
         moving: Moving,
     ) -> None:
         self._broker = broker
         self._topics = topics
-        self._stats = stats
-        self._status = status
+        self._stats = views.stats
+        self._status = views.status
+        self._metrics = views.metrics
         self._moving = moving
 
     def table(self) -> dict[str, Verb]:
@@ -81,6 +92,7 @@ class AdminVerbs:
             Verb("retain", "run retention now", (_ONE_TOPIC,), broker.retain),
             Verb("stats", "an item of the wire's stats", (item,), self.stats),
             Verb("status", "the broker's state", (), self._status.status),
+            Verb("metrics", "numbers for Prometheus", (), self._metrics.text),
             Verb("recovery", "what the start found", (), self._status.recovery),
             Verb(
                 "offset-at",

@@ -16,7 +16,7 @@ from twisted.python.threadpool import ThreadPool
 
 from metatwist.broker.storage.files import FileOps
 from metatwist.broker.storage.partition_log import PartitionLog
-from metatwist.broker.storage.recovery import verify_sealed
+from metatwist.broker.storage.walking import verify_sealed
 from metatwist.broker.topics import Topics
 
 _REST_S = 0.002
@@ -85,9 +85,13 @@ class Verifying:
         except InterruptedError:
             return
         except OSError as error:
+            if segment not in log.segments:  # retention was quicker
+                return
             self._log.error(
                 "cannot verify {path}: {error}", path=str(segment.path), error=error
             )
+            return
+        if segment not in log.segments:
             return
         log.verified(segment, facts)
         for begin, end in facts.bad:

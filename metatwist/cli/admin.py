@@ -82,7 +82,7 @@ def delete_partitions(
             abort=True,
             err=True,
         )
-    target.ask("delete-partitions", topic=topic, first=first, last=last, force=force)
+    target.ask("delete-partitions", topic=topic, first=first, last=last, force=True)
 
 
 @admin.command("move-partitions", context_settings=NEGATIVE_NUMBERS)
@@ -130,6 +130,13 @@ def stats(target: AdminTarget, item: str | None) -> None:
 def status(target: AdminTarget) -> None:
     """Print what the broker is, holds and lacks: marks, failures, unsynced bytes."""
     target.ask("status")
+
+
+@admin.command("metrics")
+@target_options
+def metrics(target: AdminTarget) -> None:
+    """Show counters and histograms in Prometheus' text format."""
+    target.ask("metrics")
 
 
 @admin.command("recovery")

@@ -66,6 +66,12 @@ def checksum(payload: bytes) -> int:
     return crc32(payload) & CHECKSUM_MASK
 
 
+def message_id_of(header: bytes) -> int:
+    """The id in a record's header."""
+    message_id: int = unpack_header(header)[2]
+    return message_id
+
+
 def encode(message_id: int, flag: int, payload: bytes) -> bytes:
     """A whole record."""
     header = pack_header(len(payload), checksum(payload), message_id, flag)

@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from metatwist.broker.schedule import MAX_SLEEP_S, QuartzSchedule, RetentionSchedule
+from metatwist.broker.quartz import QuartzSchedule
+from metatwist.broker.schedule import MAX_SLEEP_S, RetentionSchedule
 from metatwist.errors import SettingsError
 
 NEW_YORK = "EST5EDT,M3.2.0,M11.1.0"

@@ -130,6 +130,7 @@ class BrokerSettings:
     retention_bytes: int
     sync_threads: int
     control_socket: bool
+    inline_sync: bool
     warnings: tuple[str, ...] = ()
     _patterns: _Patterns = field(init=False, repr=False, eq=False)
 

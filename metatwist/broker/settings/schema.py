@@ -148,6 +148,13 @@ METATWIST = (
         help="open the local socket that the admin commands use",
         default="true",
     ),
+    Key(
+        name="inlineSync",
+        field="inline_sync",
+        kind="bool",
+        help="fsync a lone put at once while the disk is quick",
+        default="true",
+    ),
 )
 
 TOPIC = (

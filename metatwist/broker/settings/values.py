@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from metatwist.broker.schedule import QuartzSchedule
+from metatwist.broker.quartz import QuartzSchedule
 from metatwist.broker.settings.expressions import (
     INT_BITS,
     LONG_BITS,

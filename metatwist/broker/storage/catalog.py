@@ -7,16 +7,19 @@ file is left behind) keeps a second broker out (spec storage 2, D-21).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from errno import EEXIST
 from pathlib import Path
 
 from attrs import Factory, define, frozen
 
 from metatwist.broker.storage.partition_log import LogContext, PartitionLog
 from metatwist.broker.storage.recovery import Recovered, RecoveryReport, recover
+from metatwist.broker.storage.segment import parse_name
 from metatwist.errors import DirectoryInUse, StorageError
 
 Key = tuple[str, int]
 _QUIET_NAMES = ("transactions",)
+_HIGHEST_PARTITION = (1 << 31) - 1
 
 
 @frozen
@@ -47,7 +50,8 @@ def split_name(name: str) -> Key | None:
     topic, dash, digits = name.rpartition("-")
     if not (dash and topic and digits.isascii() and digits.isdigit()):
         return None
-    return topic, int(digits)
+    partition = int(digits)
+    return (topic, partition) if partition <= _HIGHEST_PARTITION else None
 
 
 class Catalog:
@@ -75,12 +79,12 @@ class Catalog:
         for root in dict.fromkeys(path.resolve() for path in roots):
             try:
                 files.make_directory(root)
-                fd = files.open_directory(root)
+                self._locks.append(files.open_directory(root))
+                locked = files.lock(self._locks[-1])
             except OSError as error:
                 self.unlock()
                 raise StorageError(f"data directory {root}: {error.strerror}") from None
-            self._locks.append(fd)
-            if not files.lock(fd):
+            if not locked:
                 self.unlock()
                 raise DirectoryInUse(
                     f"data directory {root} is in use by another broker; stop that one"
@@ -107,8 +111,8 @@ class Catalog:
                         found.problems.append(f"{path}: not a partition, ignored")
                 elif key in seen:
                     found.problems.append(
-                        f"{path}: {path.name} is also in {seen[key].parent}, which is"
-                        " served; this one is ignored"
+                        f"{path}: the same partition as {seen[key]}, which is served;"
+                        " this one is ignored"
                     )
                 else:
                     seen[key] = path
@@ -125,7 +129,7 @@ class Catalog:
                 yield root / name
 
     def load(self, directory: PartitionDirectory) -> Recovered:
-        """Read and repair one partition; blocking. Raises StorageError or OSError."""
+        """Read and repair one partition; blocking. Raises StorageError."""
         return recover(self._context.files, directory.path, directory.path.name)
 
     def loaded(
@@ -143,9 +147,16 @@ class Catalog:
         self.failed[directory.key] = reason
 
     def create(self, root: Path, topic: str, partition: int) -> PartitionLog:
-        """Begin a partition that has no directory yet; OSError when that fails."""
+        """Begin a partition that has no data yet; OSError when that fails.
+
+        FileExistsError where segments lie that were not loaded: they are not touched.
+        """
         path = root.resolve() / f"{topic}-{partition}"
-        self._context.files.make_directory(path)
+        files = self._context.files
+        files.make_directory(path)
+        if any(parse_name(name) is not None for name, _ in files.entries(path)):
+            reason = "holds messages that were not loaded; restart the broker"
+            raise FileExistsError(EEXIST, reason, str(path))
         log = PartitionLog(
             path, Recovered([], RecoveryReport(path.name)), self._context
         )

@@ -26,11 +26,8 @@ class SidecarWriter:
         self._lines: list[bytes] = []
         self._unsealed: list[Segment] = []
         self._checkpointed = active.end
-        self._clean = clean
-        self.next_mark = 0
-        index = active.index
-        if index is not None and len(index.offsets):
-            self.next_mark = index.offsets[-1] + INDEX_STEP_BYTES
+        self._clean_end = active.end if clean else -1
+        self.next_mark = _next_mark(active)
 
     def begin(self, segment: Segment) -> None:
         """A new, empty segment is written to from now on."""
@@ -49,21 +46,25 @@ class SidecarWriter:
         """`segment` will not grow again; it is sealed once it is on disk."""
         self._write(segment)
         self._unsealed.append(segment)
-        segment.index = None
 
     def reopened(self, segment: Segment) -> None:
-        """The newest segment is gone again, an append into it having failed."""
+        """`segment` is the newest again, an append into the next one having failed."""
+        self.dropped(segment)
+        self._lines = []
+        self._checkpointed = segment.start
+        self.next_mark = _next_mark(segment)
+
+    def dropped(self, segment: Segment) -> None:
+        """`segment` needs no seal: it grows again, or retention has taken it."""
         if segment in self._unsealed:
             self._unsealed.remove(segment)
-        segment.index = TimeIndex()
-        self._lines = []
-        self._checkpointed = self.next_mark = segment.end
 
     def durable(self, end: int, last_id: int) -> None:
         """All before `end` is on disk: seal what is now whole."""
         while self._unsealed and self._unsealed[0].end <= end:
             segment = self._unsealed.pop(0)
             self._checkpoint(segment, "sealed", segment.end, segment.messages, last_id)
+            segment.index = None
 
     def maybe_checkpoint(
         self, segment: Segment, end: int, messages: int, last_id: int
@@ -74,9 +75,8 @@ class SidecarWriter:
 
     def clean_stop(self, segment: Segment, last_id: int) -> None:
         """The orderly end: all of the segment is on disk."""
-        if not self._clean or segment.end != self._checkpointed or self._lines:
+        if segment.end != self._clean_end or self._lines:
             self._checkpoint(segment, "clean", segment.end, segment.messages, last_id)
-            self._clean = True
 
     def _checkpoint(
         self, segment: Segment, kind: str, end: int, messages: int, last_id: int
@@ -89,6 +89,7 @@ class SidecarWriter:
         self._lines.append(line)
         self._write(segment)
         self._checkpointed = end
+        self._clean_end = end if kind == "clean" else -1
 
     def _write(self, segment: Segment) -> None:
         if self._lines:
@@ -105,3 +106,10 @@ class SidecarWriter:
             self._files.append_text(
                 segment.sidecar_path, b"\n" + text if damaged else text
             )
+
+
+def _next_mark(segment: Segment) -> int:
+    """Where the next time mark of a segment is due."""
+    if segment.index is None or not segment.index.offsets:
+        return segment.start
+    return segment.index.offsets[-1] + INDEX_STEP_BYTES

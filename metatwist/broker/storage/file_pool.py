@@ -79,6 +79,8 @@ class FilePool:
         if file in self._orphans:
             self._orphans.discard(file)
             self._files.close(file.fd)
+        elif len(self._open) > self._limit:
+            self._close_idle()
 
     def close(self) -> None:
         """Close all that nobody holds."""

@@ -45,13 +45,17 @@ class FileOps:
         """Write all of `buffers` at the end, or raise; a part may then be there."""
         for first in range(0, len(buffers), _MOST_BUFFERS):
             piece = buffers[first : first + _MOST_BUFFERS]
-            written = os.writev(fd, piece)
+            written = self.write_some(fd, piece)
             if written != sum(map(len, piece)):
                 self._append_rest(fd, memoryview(b"".join(piece))[written:])
 
     def _append_rest(self, fd: int, rest: memoryview) -> None:
         while rest:
-            rest = rest[os.write(fd, rest) :]
+            rest = rest[self.write_some(fd, [rest]) :]
+
+    def write_some(self, fd: int, buffers: Sequence[bytes | memoryview]) -> int:
+        """Write as much at the end as the system takes in one call; its length."""
+        return os.writev(fd, buffers)
 
     def read(self, fd: int, position: int, size: int) -> bytes:
         """At most `size` bytes at `position`; fewer only at the end of the file."""

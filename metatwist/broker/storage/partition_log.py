@@ -25,6 +25,7 @@ from metatwist.broker.storage.file_pool import FilePool, OpenFile
 from metatwist.broker.storage.files import FileOps
 from metatwist.broker.storage.recovery import Recovered, RecoveryReport
 from metatwist.broker.storage.segment import Segment, segment_path
+from metatwist.broker.storage.sidecar import SUFFIX as SIDECAR_SUFFIX
 from metatwist.broker.storage.sidecar import SidecarFacts
 from metatwist.broker.storage.slices import (
     FileSlice,
@@ -32,6 +33,7 @@ from metatwist.broker.storage.slices import (
     OffsetMoved,
     Slice,
 )
+from metatwist.broker.storage.walking import take_facts
 from metatwist.message_times import time_ms_of
 
 
@@ -82,6 +84,7 @@ class PartitionLog:
         self._context = context
         self._segments: list[Segment] = recovered.segments
         self._new_names: list[Path] = []
+        self._doomed: list[Path] = []
         self._torn = False
         fresh = not self._segments
         if fresh:
@@ -143,6 +146,7 @@ class PartitionLog:
         except OSError:
             self._undo(*before)
             raise
+        self.log_end = self._active.end
         self.last_id = last_id
         if self._active.size_bytes >= self._context.max_segment_bytes:
             # The Java broker leaves an empty last segment too. If the disk is too full
@@ -175,7 +179,6 @@ class PartitionLog:
             self._sidecars.mark(segment, time_ms_of(last_id), segment.end)
         segment.end += size
         segment.messages += len(buffers) >> 1
-        self.log_end = segment.end
 
     def _create(self, start: int) -> Segment:
         path = segment_path(self.directory, start)
@@ -203,7 +206,6 @@ class PartitionLog:
             segment.end, segment.messages = end, messages
         else:
             self._active.end, self._active.messages = self._active.start, 0
-        self.log_end = end
         self._torn = True
         with suppress(OSError):
             self._cut_back()
@@ -214,15 +216,29 @@ class PartitionLog:
         self._active = self._segments[-1]
         self._sidecars.reopened(self._active)
         self._context.pool.forget(gone.path)
-        self._context.files.remove(gone.path)
+        self._doomed.append(gone.path)
 
     def _cut_back(self) -> None:
+        """Nothing may be written while this fails: a segment that was taken back, its
+        file still there, would hide what is written over its offsets."""
+        while self._doomed:
+            self._remove(self._doomed[0])
+            del self._doomed[0]
         file = self._context.pool.hold(self._active.path, writable=True)
         try:
             self._context.files.truncate(file.fd, self._active.size_bytes)
         finally:
             file.release()
         self._torn = False
+
+    def _remove(self, path: Path) -> None:
+        files = self._context.files
+        with suppress(FileNotFoundError):
+            files.remove(path)
+        # Synced with what is written next, lest a crash brings the name back.
+        self._new_names.append(self.directory)
+        with suppress(OSError):
+            files.remove(path.with_suffix(SIDECAR_SUFFIX))
 
     # -- making durable -----------------------------------------------------------
 
@@ -240,7 +256,7 @@ class PartitionLog:
         except OSError:
             job.release()
             raise
-        job.directories, self._new_names = self._new_names, []
+        job.directories, self._new_names = list(dict.fromkeys(self._new_names)), []
         return job
 
     def _first_unsynced(self) -> int:
@@ -320,9 +336,7 @@ class PartitionLog:
 
     def verified(self, segment: Segment, facts: SidecarFacts) -> None:
         """A sealed segment has been walked: these are its messages and its damage."""
-        segment.bad = tuple(facts.bad)
-        segment.messages = facts.checkpoint.messages if facts.checkpoint else 0
-        segment.verified = True
+        take_facts(segment, facts)
         self.report.bad.extend(facts.bad)
 
     # -- retention ----------------------------------------------------------------
@@ -335,5 +349,6 @@ class PartitionLog:
         assert segment is self._segments[0] and segment is not self._active
         del self._segments[0], self._starts[0]
         self._context.pool.forget(segment.path)
+        self._sidecars.dropped(segment)
         with suppress(OSError):
             self._context.files.remove(segment.sidecar_path)

@@ -7,23 +7,32 @@ reported (spec storage 10, 18). Blocking; runs on a worker thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from attrs import Factory, define, evolve
+from attrs import Factory, define
 
 from metatwist.broker.storage import sidecar
+from metatwist.broker.storage.checkpoints import CHECKPOINT_BYTES
 from metatwist.broker.storage.files import FileOps, opened
-from metatwist.broker.storage.scan import ReadAt, Scan, scan
-from metatwist.broker.storage.segment import Segment, TimeIndex, parse_name
-from metatwist.broker.storage.sidecar import Checkpoint, SidecarFacts
-from metatwist.broker.storage.times import INDEX_STEP_BYTES, times_of_marks
+from metatwist.broker.storage.segment import SUFFIX, Segment, TimeIndex, parse_name
+from metatwist.broker.storage.sidecar import SidecarFacts
+from metatwist.broker.storage.walking import (
+    read_facts,
+    still_bad,
+    take_facts,
+    verify_sealed,
+    walk,
+    write_sidecar,
+)
 from metatwist.errors import StorageError
 
 _TAIL_BYTES = 2 * sidecar.LONGEST_LINE_BYTES
-_KNOWN_SUFFIXES = (sidecar.SUFFIX, ".arc", ".zip")
+_ARCHIVE_SUFFIXES = (".arc", ".zip")
 _DRAFT_SUFFIX = ".tmp"
+_WALKED_AT_START_BYTES = 4 * CHECKPOINT_BYTES
 
 
 @define
@@ -56,19 +65,20 @@ class Recovered:
 def recover(files: FileOps, directory: Path, partition: str) -> Recovered:
     """Load one partition's directory.
 
-    Raises StorageError, naming the file, where something may not be read or written.
+    Raises StorageError, naming what, where something may not be read or written.
     """
     report = RecoveryReport(partition)
+    recovered = Recovered([], report)
     try:
-        segments = _find_segments(files, directory, report)
+        recovered.segments = segments = _find_segments(files, directory, report)
         _check_contiguity(segments, report)
-        recovered = Recovered(segments, report)
         for segment in segments[:-1]:
             _trust_sealed(files, segment, recovered)
         if segments:
-            _recover_last(files, segments, recovered)
-    except PermissionError as error:
-        raise StorageError(f"{error.filename}: {error.strerror}") from error
+            _recover_last(files, directory, recovered)
+    except OSError as error:
+        where = error.filename or directory
+        raise StorageError(f"{where}: {error.strerror or error}") from error
     report.bad.extend(bad for segment in segments for bad in segment.bad)
     return recovered
 
@@ -76,7 +86,7 @@ def recover(files: FileOps, directory: Path, partition: str) -> Recovered:
 def _find_segments(
     files: FileOps, directory: Path, report: RecoveryReport
 ) -> list[Segment]:
-    found, sidecars = [], []
+    found, sidecars, drafts = [], [], []
     for name, is_directory in files.entries(directory):
         path = directory / name
         start = None if is_directory else parse_name(name)
@@ -85,18 +95,27 @@ def _find_segments(
                 raise StorageError(f"{path}: may not be read")
             size = files.status(path).size_bytes
             found.append(Segment(path, start, start + size))
+        elif is_directory or not _is_ours(name):
+            report.problems.append(f"{path}: not a file of a partition, ignored")
         elif name.endswith(sidecar.SUFFIX):
             sidecars.append(path)
         elif name.endswith(_DRAFT_SUFFIX):
-            files.remove(path)
-        elif not name.endswith(_KNOWN_SUFFIXES):
-            report.problems.append(f"{path}: not a file of a partition, ignored")
+            drafts.append(path)
     found.sort(key=lambda segment: segment.start)
     stems = {segment.path.stem for segment in found}
-    for path in sidecars:
-        if path.stem not in stems:
+    drafts += [path for path in sidecars if path.stem not in stems]
+    for path in drafts:
+        with suppress(OSError):
             files.remove(path)
     return found
+
+
+def _is_ours(name: str) -> bool:
+    """True for what belongs to a segment, the segment itself or its archive aside:
+    sidecars, archives, and drafts of either."""
+    digits, _, rest = name.removesuffix(_DRAFT_SUFFIX).partition(".")
+    known = sidecar.SUFFIX, *(SUFFIX + suffix for suffix in _ARCHIVE_SUFFIXES)
+    return parse_name(digits + SUFFIX) is not None and f".{rest}" in known
 
 
 def _check_contiguity(segments: list[Segment], report: RecoveryReport) -> None:
@@ -121,162 +140,89 @@ def _trust_sealed(files: FileOps, segment: Segment, recovered: Recovered) -> Non
     segment.verified = False
     try:
         tail = files.read_tail(segment.sidecar_path, _TAIL_BYTES)
-    except FileNotFoundError:
+    except OSError:
         return
     checkpoint = sidecar.last_checkpoint(tail, segment.end)
-    sealed = checkpoint is not None and checkpoint.kind == "sealed"
-    if checkpoint is None or not sealed or checkpoint.end != segment.end:
+    if checkpoint is None:
         return
-    if checkpoint.bad_ranges:
-        facts = _facts(files, segment)
-        if len(facts.bad) != checkpoint.bad_ranges:
-            return
-        segment.bad = tuple(facts.bad)
-    segment.verified = True
-    segment.messages = checkpoint.messages
     recovered.last_id = max(recovered.last_id, checkpoint.last_id)
+    if checkpoint.kind != "sealed" or checkpoint.end != segment.end:
+        return
+    facts: SidecarFacts | None = SidecarFacts(checkpoint)
+    if checkpoint.bad_ranges:
+        facts = read_facts(files, segment)
+    if facts is not None:
+        take_facts(segment, facts)
 
 
-def _facts(files: FileOps, segment: Segment) -> SidecarFacts:
-    try:
-        text = files.read_all(segment.sidecar_path)
-    except FileNotFoundError:
-        return SidecarFacts()
-    facts = sidecar.parse(text, segment.start, segment.size_bytes)
-    return facts or SidecarFacts()
-
-
-def _recover_last(
-    files: FileOps, segments: list[Segment], recovered: Recovered
-) -> None:
-    segment, report = segments[-1], recovered.report
-    facts = _facts(files, segment)
-    checkpoint = facts.checkpoint
-    if checkpoint and checkpoint.kind == "clean" and checkpoint.end == segment.end:
-        report.clean = True
-    else:
-        with opened(files, segment.path, writable=True) as fd:
-            facts = _walk_last(files, fd, segment, facts, report)
-            files.sync(fd)
-        if len(segments) > 1 and not segments[-2].verified:
-            with opened(files, segments[-2].path) as fd:
-                files.sync(fd)
+def _recover_last(files: FileOps, directory: Path, recovered: Recovered) -> None:
+    segment = recovered.segments[-1]
+    facts = read_facts(files, segment) or SidecarFacts()
+    recovered.report.clean = _is_clean(files, segment, facts)
+    if not recovered.report.clean:
+        for sealed in reversed(recovered.segments[:-1]):
+            if sealed.verified:
+                break
+            _finish_sealed(files, sealed, recovered)
+        _remember_id(recovered, facts)
+        facts = _walk_last(files, segment, facts, recovered.report)
+        # The names as well: what is served from now on has to outlast a power loss.
+        files.sync_directory(directory)
+        files.sync_directory(directory.parent)
         write_sidecar(files, segment, facts)
     take_facts(segment, facts)
-    if facts.checkpoint:
-        recovered.last_id = max(recovered.last_id, facts.checkpoint.last_id)
-
-
-def _walk_last(
-    files: FileOps,
-    fd: int,
-    segment: Segment,
-    facts: SidecarFacts,
-    report: RecoveryReport,
-) -> SidecarFacts:
-    """Walk from the checkpoint, cut the tail that holds no records."""
-    modified_ms = int(files.status(segment.path).modified_s * 1000)
-
-    def read(position: int, size: int) -> bytes:
-        return files.read(fd, position, size)
-
-    before = facts.checkpoint or Checkpoint("checkpoint", segment.start, 0, 0)
-    found = _walk(read, segment, before, report)
-    at_checkpoint = not found.messages or _starts_bad(found, before, segment)
-    if before.end < segment.end and before.end > segment.start and at_checkpoint:
-        # Another broker has rewritten the file since: trust nothing of the sidecar.
-        facts = SidecarFacts()
-        before = Checkpoint("checkpoint", segment.start, 0, 0)
-        found = _walk(read, segment, before, report)
-    size = found.end
-    if segment.start + size < segment.end:
-        report.cut_at = segment.start + size
-        report.cut_bytes = segment.end - report.cut_at
-        files.truncate(fd, size)
-        segment.end = report.cut_at
-    return merge(facts, before, found, segment, modified_ms)
-
-
-def _walk(
-    read: ReadAt, segment: Segment, before: Checkpoint, report: RecoveryReport
-) -> Scan:
-    begin = before.end - segment.start
-    report.scanned_bytes += segment.size_bytes - begin
-    return scan(read, begin, segment.size_bytes, INDEX_STEP_BYTES)
-
-
-def _starts_bad(found: Scan, before: Checkpoint, segment: Segment) -> bool:
-    return bool(found.bad) and found.bad[0][0] == before.end - segment.start
-
-
-def merge(
-    facts: SidecarFacts,
-    before: Checkpoint,
-    found: Scan,
-    segment: Segment,
-    modified_ms: int,
-) -> SidecarFacts:
-    """Older facts up to `before` and what a walk from there found."""
-    start = segment.start
-    last_id = found.last_id or before.last_id
-    marks = [(message_id, start + position) for message_id, position in found.marks]
-    index = TimeIndex()
-    for time_ms, offset in facts.times:
-        if offset < before.end:
-            index.add(time_ms, offset)
-    for time_ms, offset in times_of_marks(marks, last_id, modified_ms):
-        index.add(time_ms, offset)
-    bad = [pair for pair in facts.bad if pair[1] <= before.end]
-    bad += [(start + begin, start + end) for begin, end in found.bad]
-    messages = before.messages + found.messages
-    end = start + found.end
-    checkpoint = Checkpoint("checkpoint", end, messages, last_id, len(bad))
-    return SidecarFacts(checkpoint, list(index), bad)
-
-
-def take_facts(segment: Segment, facts: SidecarFacts) -> None:
-    """Let a segment know what its sidecar says; keeps the index in memory."""
     segment.index = TimeIndex()
     for time_ms, offset in facts.times:
         segment.index.add(time_ms, offset)
-    segment.bad = tuple(facts.bad)
-    segment.messages = facts.checkpoint.messages if facts.checkpoint else 0
+    _remember_id(recovered, facts)
 
 
-def write_sidecar(files: FileOps, segment: Segment, facts: SidecarFacts) -> None:
-    """Write a sidecar anew, whole."""
-    lines = [sidecar.line("segment", segment.start)]
-    lines += [sidecar.line("time", time_ms, offset) for time_ms, offset in facts.times]
-    lines += [sidecar.line("bad", begin, end) for begin, end in facts.bad]
-    if facts.checkpoint:
-        lines.append(sidecar.checkpoint_line(facts.checkpoint))
-    files.replace_text(segment.sidecar_path, b"".join(lines))
-
-
-def verify_sealed(
-    files: FileOps, segment: Segment, pause: Callable[[], None]
-) -> SidecarFacts:
-    """Walk a sealed segment that no sidecar vouches for, and write its sidecar.
-
-    A tail that holds no records becomes a bad range: a sealed segment is never cut.
-    Touches nothing but files; the caller gives the facts to the segment.
-    """
-    modified_ms = int(files.status(segment.path).modified_s * 1000)
+def _is_clean(files: FileOps, segment: Segment, facts: SidecarFacts) -> bool:
+    """True when the broker had stopped in order and nobody has written since."""
+    checkpoint = facts.checkpoint
+    if checkpoint is None:
+        return False
+    if checkpoint.kind != "clean" or checkpoint.end != segment.end:
+        return False
+    if not facts.bad:
+        return True
     with opened(files, segment.path) as fd:
-        found = scan(
-            lambda position, size: files.read(fd, position, size),
-            0,
-            segment.size_bytes,
-            INDEX_STEP_BYTES,
-            pause,
-        )
+        return still_bad(partial(files.read, fd), segment, facts)
+
+
+def _remember_id(recovered: Recovered, facts: SidecarFacts) -> None:
+    if facts.checkpoint is not None:
+        recovered.last_id = max(recovered.last_id, facts.checkpoint.last_id)
+
+
+def _finish_sealed(files: FileOps, segment: Segment, recovered: Recovered) -> None:
+    """Look after a segment that a crash kept from being sealed.
+
+    Of one that another broker left, too much to walk now, only the sync is made up for.
+    """
+    facts = read_facts(files, segment)
+    checkpoint = facts.checkpoint if facts else None
+    walked_to = checkpoint.end if checkpoint else segment.start
+    if facts is None or segment.end - walked_to > _WALKED_AT_START_BYTES:
+        with opened(files, segment.path) as fd:
+            files.sync(fd)
+        return
+    recovered.report.scanned_bytes += segment.end - walked_to
+    facts = verify_sealed(files, segment, known=facts)
+    take_facts(segment, facts)
+    _remember_id(recovered, facts)
+
+
+def _walk_last(
+    files: FileOps, segment: Segment, facts: SidecarFacts, report: RecoveryReport
+) -> SidecarFacts:
+    """Walk from the checkpoint, cut the tail that holds no records, sync the rest."""
+    with opened(files, segment.path, writable=True) as fd:
+        walked = walk(files, fd, segment, facts)
+        report.scanned_bytes += walked.walked_bytes
+        if walked.end < segment.end:
+            report.cut_at, report.cut_bytes = walked.end, segment.end - walked.end
+            files.truncate(fd, walked.end - segment.start)
+            segment.end = walked.end
         files.sync(fd)
-    if found.end < segment.size_bytes:
-        found.bad.append((found.end, segment.size_bytes))
-        found.end = segment.size_bytes
-    nothing = Checkpoint("sealed", segment.start, 0, 0)
-    facts = merge(SidecarFacts(), nothing, found, segment, modified_ms)
-    if facts.checkpoint:
-        facts.checkpoint = evolve(facts.checkpoint, kind="sealed")
-    write_sidecar(files, segment, facts)
-    return facts
+    return walked.facts

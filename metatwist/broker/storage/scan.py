@@ -22,6 +22,10 @@ _first_nonzero = re.compile(rb"[^\0]").search
 # After damage only records below 16 MiB are found again: the first byte of their
 # length is zero, which makes the search cheap.
 _RESYNC_LIMIT = 1 << 24
+# One longer than this is only checked when what follows looks like a header too. Else
+# a mebibyte of random bytes would make us read gibibytes.
+_LONG_BYTES = _WINDOW_BYTES
+_SURE_RUN = 8
 
 
 @define
@@ -63,6 +67,10 @@ class _Window:
             self._data, self._start, index = self._read(position, wanted), position, 0
         return self._data, index
 
+    def glance(self, position: int, size: int) -> bytes:
+        """Bytes far ahead; the window stays where it is."""
+        return self._read(position, min(size, self.size_bytes - position))
+
 
 def scan(
     read: ReadAt,
@@ -95,9 +103,12 @@ def scan(
         found.messages += 1
         found.last_id = message_id
         found.end = position = following
-    if found.bad and found.bad[-1][1] > found.end:
-        found.bad.pop()
     return found
+
+
+def is_record(read: ReadAt, position: int, size_bytes: int) -> bool:
+    """True when a whole, good record starts at a position of the file."""
+    return _record_at(_Window(read, size_bytes, None), position) is not None
 
 
 def _record_at(window: _Window, position: int) -> tuple[int, int] | None:
@@ -145,16 +156,38 @@ def _next_record(window: _Window, position: int) -> int | None:
 def _starts_here(window: _Window, position: int) -> bool:
     """True when a record starts at a place where any bytes may be.
 
-    An empty record is eight zero bytes and proves nothing by itself: the one behind it
-    must be good as well.
+    An empty record is eight zero bytes and proves little by itself: one with a payload
+    has to follow, or as many empty ones as chance does not bring about.
     """
+    for _ in range(_SURE_RUN):
+        following = _sound_until(window, position)
+        if following is None:
+            return False
+        if following - position > HEADER_BYTES:
+            return True
+        position = following
+    return True
+
+
+def _sound_until(window: _Window, position: int) -> int | None:
+    """Where a record that may start here ends; None when none does."""
+    if window.size_bytes - position < HEADER_BYTES:
+        return None
     data, index = window.at(position, HEADER_BYTES)
     length, crc, _, _ = unpack_header(data, index)
     if not 0 <= length < _RESYNC_LIMIT or crc < 0:
-        return False
-    following = position + HEADER_BYTES + length
-    if following > window.size_bytes or _record_at(window, position) is None:
-        return False
-    if length:
+        return None
+    following = position + HEADER_BYTES + int(length)
+    if following > window.size_bytes:
+        return None
+    if length > _LONG_BYTES and not _header_may_be_at(window, following):
+        return None
+    return following if _record_at(window, position) is not None else None
+
+
+def _header_may_be_at(window: _Window, position: int) -> bool:
+    data = window.glance(position, HEADER_BYTES)
+    if len(data) < HEADER_BYTES:
         return True
-    return following < window.size_bytes and _starts_here(window, following)
+    length, crc, _, _ = unpack_header(data)
+    return bool(0 <= length < _RESYNC_LIMIT and crc >= 0)

@@ -37,14 +37,15 @@ class TimeIndex:
         self.offsets = array("q")
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return zip(self.times_ms, self.offsets, strict=True)
+        return zip(self.times_ms, self.offsets, strict=False)
 
     def add(self, time_ms: int, offset: int) -> int:
         """Append a pair; a time that falls back counts as the last one. Returns it."""
         if self.times_ms:
             time_ms = max(time_ms, self.times_ms[-1])
-        self.times_ms.append(time_ms)
+        # The offset first: a search on another thread goes by the times.
         self.offsets.append(offset)
+        self.times_ms.append(time_ms)
         return time_ms
 
     def floor(self, time_ms: int) -> int | None:
@@ -97,12 +98,13 @@ class Segment:
 
     def load_index(self, files: FileOps) -> TimeIndex:
         """The time index, from memory or from the sidecar; reads a small file."""
-        if self.index is not None:
-            return self.index
+        kept = self.index
+        if kept is not None:
+            return kept
         index = TimeIndex()
         try:
             text = files.read_all(self.sidecar_path)
-        except FileNotFoundError:
+        except OSError:
             return index
         facts = sidecar.parse(text, self.start, self.size_bytes)
         for time_ms, offset in facts.times if facts else ():

@@ -88,6 +88,7 @@ def last_checkpoint(tail: bytes, end: int) -> Checkpoint | None:
 
 
 _FIELDS = {"segment": 1, "time": 2, "bad": 2, "checkpoint": 4, "clean": 4, "sealed": 4}
+_LIMIT = 1 << 63
 _CHECKPOINTS = ("checkpoint", "clean", "sealed")
 
 
@@ -100,7 +101,8 @@ def _parse_line(raw: bytes) -> tuple[str, list[int]] | None:
         values = [int(number) for number in numbers]
     except ValueError:
         return None
-    return (kind, values) if _FIELDS.get(kind) == len(values) else None
+    fits = all(-_LIMIT <= value < _LIMIT for value in values)
+    return (kind, values) if fits and _FIELDS.get(kind) == len(values) else None
 
 
 def _take(
@@ -111,7 +113,7 @@ def _take(
     kind, numbers = parsed
     if kind == "time" and _is_next(facts.times, numbers[1], start, end):
         facts.times.append((numbers[0], numbers[1]))
-    elif kind == "bad" and start <= numbers[0] < numbers[1] <= end:
+    elif kind == "bad" and _is_next_range(facts.bad, numbers, start, end):
         facts.bad.append((numbers[0], numbers[1]))
     elif kind in _CHECKPOINTS and start <= numbers[0] <= end:
         facts.checkpoint = Checkpoint(kind, *numbers)
@@ -119,3 +121,11 @@ def _take(
 
 def _is_next(times: list[tuple[int, int]], offset: int, start: int, end: int) -> bool:
     return start <= offset < end and (not times or offset > times[-1][1])
+
+
+def _is_next_range(
+    bad: list[tuple[int, int]], numbers: list[int], start: int, end: int
+) -> bool:
+    begin, behind = numbers
+    lowest = bad[-1][1] if bad else start
+    return lowest <= begin < behind <= end
