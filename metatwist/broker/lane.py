@@ -77,20 +77,22 @@ class Lane:
             self._turn.in_lane = False
 
     def _serve(self, descriptor: Any, fd: int, events: int) -> None:
-        why = None
+        why, reading = None, False
         try:
-            if events & _IN or (events & _LOST and not events & _OUT):
+            if events & _IN or events & _LOST and not events & _OUT:
+                reading = True
                 why = descriptor.doRead()
             if events & _OUT and why is None and fd in self._watched:
+                reading = False
                 why = descriptor.doWrite()
         except Exception as error:
             self._log.failure("a connection failed and is closed")
-            why = error
+            why, reading = error, False
         if why is not None:
-            self._lost(descriptor, why, bool(events & _IN))
+            self._lost(descriptor, why, reading)
 
     def _lost(self, descriptor: Any, why: BaseException, reading: bool) -> None:
-        """As a reactor does it: a half-closed peer may still be answered."""
+        """As a reactor does it: a peer that only stopped sending may be answered."""
         half_closed = getattr(descriptor, "readConnectionLost", None)
         if why is CONNECTION_DONE and reading and half_closed is not None:
             self.removeReader(descriptor)
