@@ -23,8 +23,7 @@ setup(
     package_dir={"metatwist.dashboard.templates": "templates"},
     package_data={
         "metatwist": ["py.typed"],
-        "metatwist.dashboard.templates": ["*.html"],
-        "twisted": ["plugins/metaq_plugin.py"],
+        "metatwist.dashboard.templates": ["**/*"],
     },
     zip_safe=False,
     install_requires=[
@@ -52,6 +51,7 @@ setup(
             "pytest-timeout>=2.3",
             "pytest-xdist>=3.6",
             "ruff>=0.6",
+            "setuptools>=70.1",
             "types-croniter",
         ],
     },
@@ -61,6 +61,7 @@ setup(
         "License :: OSI Approved :: Apache Software License",
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
         "Topic :: System :: Networking",
     ],
 )

@@ -14,7 +14,6 @@ from attrs import define
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks, succeed
 from twisted.internet.endpoints import serverFromString
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
@@ -32,6 +31,7 @@ from metatwist.broker.message_ids import MessageIds
 from metatwist.broker.metrics import BrokerCollector
 from metatwist.broker.moving import Moving
 from metatwist.broker.numbers import BrokerNumbers
+from metatwist.broker.operations import Operations, synced
 from metatwist.broker.pressure import DiskPressure
 from metatwist.broker.protocol import BrokerFactory
 from metatwist.broker.puts import PutPath
@@ -42,8 +42,7 @@ from metatwist.broker.status import Status
 from metatwist.broker.storage.catalog import Catalog
 from metatwist.broker.storage.file_pool import FilePool
 from metatwist.broker.storage.files import FileOps
-from metatwist.broker.storage.partition_log import LogContext, PartitionLog
-from metatwist.broker.storage.times import offset_at
+from metatwist.broker.storage.partition_log import LogContext
 from metatwist.broker.syncing import ISyncer, KernelSyncer, ThreadSyncer
 from metatwist.broker.topics import Topics
 from metatwist.broker.transport import ListeningReactor
@@ -67,6 +66,7 @@ class Parts:
     cleaning: Cleaning
     verifying: Verifying
     moving: Moving
+    operations: Operations
     port: Any = None
 
 
@@ -173,6 +173,8 @@ class Broker(MultiService):
         gets = GetPath(topics, filters, numbers, files, self._address)
         stats = Stats(topics, numbers, self._reactor.seconds)
         dispatch = Dispatch(topics, puts, gets, stats, numbers)
+        background = self._reactor, self._background
+        cleaning = Cleaning(*background, topics, files, self._seconds)
         return Parts(
             topics=topics,
             factory=BrokerFactory(dispatch, self._pressure, files),
@@ -181,11 +183,10 @@ class Broker(MultiService):
                 Status(topics, numbers, stats),
                 BrokerCollector(numbers, topics),
             ),
-            cleaning=Cleaning(
-                self._reactor, self._background, topics, files, self._seconds
-            ),
-            verifying=Verifying(self._reactor, self._background, topics, files),
-            moving=Moving(self._reactor, self._background, topics, files),
+            cleaning=cleaning,
+            verifying=Verifying(*background, topics, files),
+            moving=Moving(*background, topics, files),
+            operations=Operations(*background, files, topics, cleaning),
         )
 
     def _syncer(self) -> ISyncer:
@@ -222,7 +223,9 @@ class Broker(MultiService):
             ),
         ]
         if self._settings.control_socket:
-            verbs = AdminVerbs(self, parts.topics, parts.views, parts.moving)
+            verbs = AdminVerbs(
+                self, parts.operations, parts.topics, parts.views, parts.moving
+            )
             path = self._settings.data_path.resolve() / CONTROL_SOCKET_NAME
             services.append(ControlService(self._reactor, path, verbs.table()))
         for service in services:
@@ -287,59 +290,3 @@ class Broker(MultiService):
         """Put reloaded settings in force."""
         if self.parts is not None:
             self.parts.topics.apply(settings)
-
-    @inlineCallbacks
-    def flush(self, topic: str | None) -> Any:
-        """Sync all that is written, of one topic or of all."""
-        queues = self._queues_of(topic)
-        yield DeferredList([synced(queue) for queue in queues])
-        failed = {
-            queue.name: queue.log.failure for queue in queues if queue.log.failure
-        }
-        return {"flushed": len(queues) - len(failed), "failed": failed}
-
-    def _queues_of(self, topic: str | None) -> list[CommitQueue]:
-        assert self.parts is not None
-        queues = self.parts.topics.queues.values()
-        found = [queue for queue in queues if topic in (None, queue.topic)]
-        if topic is not None and not found:
-            raise AdminError(f"nothing is stored in a topic {topic!r}")
-        return found
-
-    @inlineCallbacks
-    def retain(self, topic: str | None) -> Any:
-        """Run retention now, whatever `deleteWhen` says."""
-        assert self.parts is not None
-        names = {queue.topic for queue in self._queues_of(topic)}
-        removed = yield self.parts.cleaning.run(names)
-        return {"removed_segments": removed}
-
-    @inlineCallbacks
-    def offset_at(self, topic: str, partition: int, time_ms: int) -> Any:
-        """The offset of the first message stored at or after a time."""
-        log = self.catalog.logs.get((topic, partition))
-        if log is None:
-            raise AdminError(f"nothing is stored in {topic}-{partition}")
-        segments, end = tuple(log.segments), log.readable_end
-        offset = yield deferToThreadPool(
-            self._reactor, self._background, self._search, log, segments, end, time_ms
-        )
-        return {"topic": topic, "partition": partition, "offset": offset, "end": end}
-
-    def _search(self, log: PartitionLog, segments: Any, end: int, time_ms: int) -> int:
-        return offset_at(segments, end, time_ms, self._files)
-
-
-def synced(queue: CommitQueue) -> Deferred[None]:
-    """Fires when all of a queue is on disk, or known to have failed."""
-    done: Deferred[None] = Deferred()
-
-    def idle() -> None:
-        if queue.log.unsynced_bytes and queue.log.failure is None:
-            queue.flush()
-            queue.when_idle(idle)
-        else:
-            done.callback(None)
-
-    queue.when_idle(idle)
-    return done

@@ -79,7 +79,7 @@ class Lane:
     def _serve(self, descriptor: Any, fd: int, events: int) -> None:
         why, reading = None, False
         try:
-            if events & _IN or events & _LOST and not events & _OUT:
+            if events & _IN or (events & _LOST and not events & _OUT):
                 reading = True
                 why = descriptor.doRead()
             if events & _OUT and why is None and fd in self._watched:

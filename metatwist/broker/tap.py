@@ -94,7 +94,8 @@ class ConfiguredBroker(Broker):
         try:
             self.lock()
         except StorageError as error:
-            raise SystemExit(f"metaq: {error}") from None
+            _tell(f"metaq: {error}\n")
+            raise SystemExit(1) from None
 
     def startService(self) -> None:
         """Start; when that fails, say why and end the process with an error."""
@@ -116,11 +117,9 @@ class ConfiguredBroker(Broker):
 
     def _cannot_start(self, failure: Failure) -> None:
         self._log.critical("cannot start: {reason}", reason=failure.value)
-        sys.stderr.write(f"metaq: cannot start: {failure.getErrorMessage()}\n")
-        exit_code = 1
-        self._reactor.addSystemEventTrigger(
-            "after", "shutdown", lambda: os._exit(exit_code)
-        )
+        _tell(f"metaq: cannot start: {failure.getErrorMessage()}\n")
+        # twistd knows no other way to end with an error once the reactor runs.
+        self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
         self._reactor.stop()
 
     def reload(self) -> dict[str, list[str]]:
@@ -147,6 +146,13 @@ class ConfiguredBroker(Broker):
             "needs_restart": list(result.needs_restart),
             "warnings": list(fresh.warnings),
         }
+
+
+def _tell(text: str) -> None:
+    """To the terminal itself: twistd has put its log in the place of stderr."""
+    if sys.__stderr__ is not None:
+        sys.__stderr__.write(text)
+        sys.__stderr__.flush()
 
 
 def calm_collector(_: object) -> None:

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from metatwist.broker.admin_request import Parameter, Verb
 from metatwist.broker.metrics import BrokerCollector
 from metatwist.broker.moving import Moving
+from metatwist.broker.operations import Operations
 from metatwist.broker.stats import Stats
 from metatwist.broker.status import Status
 from metatwist.broker.topics import Topics
@@ -25,15 +26,6 @@ class IBroker(Protocol):
 
     def reload(self) -> object:
         """Read the configuration again."""
-
-    def flush(self, topic: str | None) -> Deferred[Any]:
-        """Sync what is written."""
-
-    def retain(self, topic: str | None) -> Deferred[Any]:
-        """Run retention now."""
-
-    def offset_at(self, topic: str, partition: int, time_ms: int) -> Deferred[Any]:
-        """The first offset at or after a time."""
 
     def request_stop(self) -> str:
         """Stop soon."""
@@ -60,11 +52,13 @@ class AdminVerbs:
     def __init__(
         self,
         broker: IBroker,
+        operations: Operations,
         topics: Topics,
         views: Views,
         moving: Moving,
     ) -> None:
         self._broker = broker
+        self._operations = operations
         self._topics = topics
         self._stats = views.stats
         self._status = views.status
@@ -81,15 +75,15 @@ class AdminVerbs:
         time_ms = Parameter("time_ms", int, "milliseconds since 1970")
         one = Parameter("first", int, "the first partition", required=False)
         last = Parameter("last", int, "the last one, included", required=False)
-        broker = self._broker
+        broker, operations = self._broker, self._operations
         verbs = [
             Verb("close-partitions", "refuse puts and gets", span, self.close),
             Verb("open-partitions", "allow them again", (_TOPIC, one, last), self.open),
             Verb("delete-partitions", "remove data", (*span, force), self.delete),
             Verb("move-partitions", "renumber", (*span, shift), self._moving.move),
             Verb("reload", "read the configuration again", (), broker.reload),
-            Verb("flush", "sync what is written", (_ONE_TOPIC,), broker.flush),
-            Verb("retain", "run retention now", (_ONE_TOPIC,), broker.retain),
+            Verb("flush", "sync what is written", (_ONE_TOPIC,), operations.flush),
+            Verb("retain", "run retention now", (_ONE_TOPIC,), operations.retain),
             Verb("stats", "an item of the wire's stats", (item,), self.stats),
             Verb("status", "the broker's state", (), self._status.status),
             Verb("metrics", "numbers for Prometheus", (), self._metrics.text),
@@ -98,7 +92,7 @@ class AdminVerbs:
                 "offset-at",
                 "the first message at or after a time",
                 (_TOPIC, partition, time_ms),
-                broker.offset_at,
+                operations.offset_at,
             ),
             Verb("stop", "stop in order", (), broker.request_stop),
         ]

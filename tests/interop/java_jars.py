@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .child_process import PeerError
+from ..support.child_process import PeerError
 
 INTEROP_DIR = Path(__file__).resolve().parent
 LIB_DIR = INTEROP_DIR / "build" / "lib"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from .child_process import PeerError, answers, answers_version, free_port
+from ..support.child_process import PeerError, answers, answers_version, free_port
 from .java_jars import find_java
 from .java_process import JavaProcess
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .child_process import ChildProcess
+from ..support.child_process import ChildProcess
 from .java_jars import LIB_DIR
 
 _JAVA_17_FLAGS = [

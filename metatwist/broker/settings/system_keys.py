@@ -74,7 +74,7 @@ SYSTEM = (
         name="loadMessageStoresInParallel",
         field="load_stores_in_parallel",
         kind="bool",
-        help="load several partitions at once at start",
+        help="accepted, without effect: partitions always load in parallel",
         default="false",
     ),
     Key(

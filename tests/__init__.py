@@ -1,0 +1,1 @@
+"""Tests; a package, so that its parts can share code."""

@@ -1,0 +1,1 @@
+"""Killing real brokers under load, and looking whether anything is missing after it."""

@@ -1,0 +1,1 @@
+"""Whole brokers as real processes: starts, stops, full disks, operators."""
