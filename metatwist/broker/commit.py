@@ -238,10 +238,11 @@ class CommitQueue:
 
     def _synced(self, error: OSError | None) -> None:
         job, self._job = self._job, None
-        assert job is not None
         numbers = self._context.numbers
         numbers.flushes += 1
         numbers.syncs_under_way -= 1
+        if job is None:  # the partition was stopped meanwhile
+            return
         numbers.flush_duration.observe(perf_counter() - self._job_began_s)
         if error is not None:
             numbers.flush_failed += 1
@@ -260,6 +261,11 @@ class CommitQueue:
         elif self._unflushed and self._timer is None:
             self._start_timer()
         self._tell_idle()
+
+    def stop(self, reason: str) -> None:
+        """Take no more puts, for a reason that lies outside."""
+        job, self._job = self._job, None
+        self._stop(job, reason)
 
     def _stop(self, job: SyncJob | None, reason: str) -> None:
         """The partition takes no more puts until the broker has been restarted."""

@@ -203,7 +203,7 @@ class GetPath:
         self._say(command.opaque, 200, str(log.nearest(command.offset)), output)
 
     def _topic_numbers(self, topic: str) -> TopicNumbers | None:
-        return self._numbers.topic(topic) if self._topics.accepts(topic) else None
+        return self._numbers.topic(topic) if self._topics.is_counted(topic) else None
 
     def _missed(self, counted: TopicNumbers | None) -> None:
         self._numbers.get_miss += 1

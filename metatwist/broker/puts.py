@@ -142,7 +142,7 @@ class PutPath:
             return
         numbers.cmd_put += 1
         topic = None
-        if self._topics.accepts(command.topic):
+        if self._topics.is_counted(command.topic):
             topic = numbers.topic(command.topic)
             topic.put += 1
         if isinstance(error, PartitionClosed):

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from attrs import define
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
@@ -83,6 +84,7 @@ class KernelSyncer:
     raises OSError where the system does not offer this.
     """
 
+    _log = Logger()
     _DEPTH = 256
 
     def __init__(self, watcher: Any, others: ISyncer, files: FileOps) -> None:
@@ -139,7 +141,14 @@ class KernelSyncer:
             if not job.left:
                 del self._under_way[number]
                 self._close(job.directories)
-                job.done(job.error)
+                self._tell(job)
+
+    def _tell(self, job: _UnderWay) -> None:
+        """A defect of one partition must not keep the others from being told."""
+        try:
+            job.done(job.error)
+        except Exception:
+            self._log.failure("defect after an fsync")
 
     def connectionLost(self, reason: Failure) -> None:
         """Called by a reactor that stops."""

@@ -42,6 +42,7 @@ class Topics:
         self._commit = commit
         self._listeners: list[Callable[[], object]] = []
         self._accepted: dict[str, TopicSettings] = {}
+        self._stored: set[str] = set()
         for (topic, partition), log in catalog.logs.items():
             self._add_queue(topic, partition, log)
 
@@ -89,6 +90,11 @@ class Topics:
     def accepts(self, topic: str) -> bool:
         """True when a put to the topic is legal."""
         return self.find(topic) is not None
+
+    def is_counted(self, topic: str) -> bool:
+        """True for topics with a section of their own and those that have a store, so
+        that invented names cost no memory."""
+        return topic in self.settings.topics or topic in self._stored
 
     def partition_count(self, topic: str) -> int:
         """Configured partitions; raises TopicRefused."""
@@ -153,6 +159,7 @@ class Topics:
         limits = FlushLimits(found.unflush_threshold, found.unflush_interval_ms)
         queue = CommitQueue(topic, partition, log, limits, self._commit)
         self.queues[topic, partition] = queue
+        self._stored.add(topic)
         return queue
 
     def add(self, topic: str, partition: int, log: PartitionLog) -> None:

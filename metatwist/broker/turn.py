@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.logger import Logger
+
 from metatwist.broker.commit import Batch, CommitQueue
 from metatwist.broker.pressure import DiskPressure
 from metatwist.broker.replies import ReplyQueue
@@ -20,6 +22,8 @@ class Turn:
 
     `lone`: the queue whose `turn_ended` is called has nobody beside it.
     """
+
+    _log = Logger()
 
     def __init__(self, reactor: Any, pressure: DiskPressure) -> None:
         self._reactor = reactor
@@ -72,17 +76,32 @@ class Turn:
             touched, self._touched = self._touched, []
             self.lone = len(touched) == 1
             for queue in touched:
-                queue.turn_ended()
+                self._end_for(queue)
                 self._busy[queue] = None
             if self._syncing:
                 self._submit()
             ready, self._ready = self._ready, {}
             for replies in ready:
-                replies.send_ready()
+                self._send(replies)
         if self._busy or self._pressure.turn_bytes:
             for queue in [queue for queue in self._busy if queue.idle]:
                 del self._busy[queue]
             self._pressure.turn_ended(self._busy)
+
+    def _end_for(self, queue: CommitQueue) -> None:
+        """A defect met here stops the one partition, not the broker."""
+        try:
+            queue.turn_ended()
+        except Exception as defect:
+            self._log.failure("defect while storing to {name}", name=queue.name)
+            queue.stop(f"internal error: {defect!r}")
+
+    def _send(self, replies: ReplyQueue) -> None:
+        """A defect met here concerns one connection."""
+        try:
+            replies.send_ready()
+        except Exception:
+            self._log.failure("defect while answering")
 
     def _submit(self) -> None:
         self._syncing = False

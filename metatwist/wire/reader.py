@@ -25,6 +25,8 @@ _match_put = re.compile(
     rb"put ([^ \r]{1,255}) (-?1?[0-9]{1,9}) (1?[0-9]{1,9}) (-?1?[0-9]{1,9})"
     rb" (-?[0-9]{1,10}) (-?[0-9]{1,10})\r\n"
 ).match
+_LONGEST_QUICK_HEADER = 400
+_match_nothing = re.compile(rb"(?!)").match
 _new_tuple = tuple.__new__
 
 
@@ -48,6 +50,9 @@ class MessageReader:
         self._needed_bytes = 0  # of the message begun; 0 while its header is incomplete
         self._topics: dict[bytes, str] = {}
         self._done = False
+        # The quick way does not look at the header's length, so it has to be harmless.
+        quick = max_header_bytes >= _LONGEST_QUICK_HEADER
+        self._match_put = _match_put if quick else _match_nothing
         self.violation: ProtocolViolation | None = None
 
     @property
@@ -87,7 +92,8 @@ class MessageReader:
         if self._needed_bytes:
             worth = total >= self._needed_bytes
         else:
-            worth = b"\n" in data or total > self._max_header_bytes
+            split = data[:1] == b"\n" and self._kept[-1][-1:] == b"\r"
+            worth = split or b"\r\n" in data or total > self._max_header_bytes + 1
         if not worth:
             self._kept.append(data)
             self._kept_bytes = total
@@ -96,11 +102,11 @@ class MessageReader:
     def _read_all(self, data: bytes, messages: list[Message]) -> int:
         """Append the messages in `data`; returns where the first incomplete starts."""
         position, size = 0, len(data)
-        topics, append = self._topics, messages.append
+        topics, append, match_put = self._topics, messages.append, self._match_put
         max_body_bytes = self._max_body_bytes
         self._needed_bytes = 0
         while position < size:
-            match = _match_put(data, position)
+            match = match_put(data, position)
             if match is None:
                 end = self._read_general(data, position, messages)
                 if end == position:
@@ -149,7 +155,8 @@ class MessageReader:
         return end
 
     def _check_header_size(self, data: bytes, position: int, header_end: int) -> None:
-        end = header_end if header_end >= 0 else len(data)
+        # Without its end in sight the last byte may be the CR, which does not count.
+        end = header_end if header_end >= 0 else len(data) - 1
         if end - position > self._max_header_bytes:
             raise ProtocolViolation(f"header over {self._max_header_bytes} bytes")
 

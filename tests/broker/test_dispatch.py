@@ -45,7 +45,7 @@ class DispatchTests(SynchronousTestCase):
         self.assertTrue(answer.startswith(b"result 503 "))
         self.assertEqual(self.parts.catalog.logs, {})
 
-    def fail(self, name: str) -> None:  # type: ignore[override]
+    def break_part(self, name: str) -> None:
         """Let a part raise what nobody foresaw."""
         target = {"slice": "log_for_read", "stats": "names"}[name]
         patcher = mock.patch.object(
@@ -56,7 +56,7 @@ class DispatchTests(SynchronousTestCase):
 
     def test_unforeseen_error(self) -> None:
         """A bug is answered 500, logged, and the connection goes on."""
-        self.fail("slice")
+        self.break_part("slice")
         for request in (get(0), b"offset test g 0 0 1\r\n"):
             answer = self.peer.ask(request)
             self.assertTrue(answer.startswith(b"result 500 "), answer)
@@ -66,13 +66,13 @@ class DispatchTests(SynchronousTestCase):
 
     def test_unforeseen_error_in_stats(self) -> None:
         """The same holds for stats."""
-        self.fail("stats")
+        self.break_part("stats")
         self.assertTrue(self.peer.ask(b"stats  1\r\n").startswith(b"result 500 "))
         self.flushLoggedErrors(RuntimeError)
 
     def test_unforeseen_error_behind_a_put(self) -> None:
         """The same holds for what waits behind a put, and others are not harmed."""
-        self.fail("slice")
+        self.break_part("slice")
         other = self.parts.connect()
         self.peer.send(put(b"x", 1), get(0, 2), b"offset test g 0 0 3\r\n")
         other.send(put(b"y", 4))
