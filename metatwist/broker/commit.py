@@ -299,6 +299,10 @@ class CommitQueue:
     def _settle(self, batch: Batch, state: int) -> None:
         batch.state = state
         count = batch.count
+        # Its answers hold the batch: without this, every batch would wait for the
+        # garbage collector, and all its messages with it.
+        batch.newest = None
+        batch.buffers.clear()
         numbers = self._context.numbers
         numbers.cmd_put += count
         self.topic_numbers.put += count

@@ -170,6 +170,7 @@ class BrokerProtocol(TwistedProtocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Gone; puts that were accepted are stored all the same."""
         self._finishing = True
+        self._reader.close()
         self.factory.closed(self)
         self.ended.callback(None)
 

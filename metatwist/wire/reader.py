@@ -60,6 +60,12 @@ class MessageReader:
         """Bytes of a message that has not arrived whole."""
         return self._kept_bytes
 
+    def close(self) -> None:
+        """Ignore what comes and forget what came, the connection being gone."""
+        self._done = True
+        self._kept.clear()
+        self._kept_bytes = 0
+
     def feed(self, data: bytes) -> list[Message]:
         """The messages completed by `data`; an incomplete one yields nothing yet."""
         if self._done:

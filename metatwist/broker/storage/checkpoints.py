@@ -50,7 +50,7 @@ class SidecarWriter:
     def reopened(self, segment: Segment) -> None:
         """`segment` is the newest again, an append into the next one having failed."""
         self.dropped(segment)
-        self._lines = []
+        self._lines = [sidecar.line("segment", segment.start)]
         self._checkpointed = segment.start
         self.next_mark = _next_mark(segment)
 
@@ -92,20 +92,23 @@ class SidecarWriter:
         self._clean_end = end if kind == "clean" else -1
 
     def _write(self, segment: Segment) -> None:
-        if self._lines:
-            self._append(segment, b"".join(self._lines))
+        # What cannot be written now is tried again with what comes next.
+        if self._lines and self._append(segment, b"".join(self._lines)):
             self._lines = []
 
-    def _append(self, segment: Segment, text: bytes) -> None:
+    def _append(self, segment: Segment, text: bytes) -> bool:
         # Starts on a new line: a write that failed before may have left half of one.
         damaged = False
         with suppress(OSError):
             tail = self._files.read_tail(segment.sidecar_path, 1)
             damaged = bool(tail) and tail != b"\n"
-        with suppress(OSError):
+        try:
             self._files.append_text(
                 segment.sidecar_path, b"\n" + text if damaged else text
             )
+        except OSError:
+            return False
+        return True
 
 
 def _next_mark(segment: Segment) -> int:

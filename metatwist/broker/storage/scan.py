@@ -18,6 +18,7 @@ from metatwist.wire.records import HEADER_BYTES, checksum, unpack_header
 ReadAt = Callable[[int, int], bytes]
 _WINDOW_BYTES = 256 * 1024
 _ZERO_HEADER = bytes(HEADER_BYTES)
+_NO_MESSAGE = bytes(16)  # no payload and id 0, which no broker gives
 _first_nonzero = re.compile(rb"[^\0]").search
 # After damage only records below 16 MiB are found again: the first byte of their
 # length is zero, which makes the search cheap.
@@ -122,7 +123,7 @@ def _record_at(window: _Window, position: int) -> tuple[int, int] | None:
     following = position + HEADER_BYTES + length
     if length < 0 or following > window.size_bytes:
         return None
-    if not length and data[index : index + HEADER_BYTES] == _ZERO_HEADER:
+    if not length and data.startswith(_NO_MESSAGE, index):
         return None
     data, index = window.at(position, HEADER_BYTES + length)
     start = index + HEADER_BYTES

@@ -5,7 +5,7 @@ that a scan of the segment would not find again: where it is missing or wrong it
 rebuilt. Text, append-only, one fact a line, each line closed by its own CRC-32, so a
 torn end costs a line and an operator can read it:
 
-    segment <start>                        first line
+    segment <start>                        first line that is whole
     time <ms since 1970> <offset>          the record at <offset> was stored then
     bad <from> <to>                        bytes that are no records (spec storage 18)
     checkpoint <end> <messages> <last id> <bad ranges>
@@ -69,12 +69,12 @@ def parse(text: bytes, start: int, size_bytes: int) -> SidecarFacts | None:
     Facts beyond the segment's end (`start + size_bytes`) or out of order are dropped:
     the segment was cut after they were written.
     """
-    lines = text.splitlines()
-    if not lines or _parse_line(lines[0]) != ("segment", [start]):
+    parsed = filter(None, map(_parse_line, text.splitlines()))
+    if next(parsed, None) != ("segment", [start]):
         return None
     facts, end = SidecarFacts(), start + size_bytes
-    for raw in lines[1:]:
-        _take(facts, _parse_line(raw), start, end)
+    for kind, numbers in parsed:
+        _take(facts, kind, numbers, start, end)
     return facts
 
 
@@ -106,11 +106,8 @@ def _parse_line(raw: bytes) -> tuple[str, list[int]] | None:
 
 
 def _take(
-    facts: SidecarFacts, parsed: tuple[str, list[int]] | None, start: int, end: int
+    facts: SidecarFacts, kind: str, numbers: list[int], start: int, end: int
 ) -> None:
-    if parsed is None:
-        return
-    kind, numbers = parsed
     if kind == "time" and _is_next(facts.times, numbers[1], start, end):
         facts.times.append((numbers[0], numbers[1]))
     elif kind == "bad" and _is_next_range(facts.bad, numbers, start, end):

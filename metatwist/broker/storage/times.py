@@ -56,10 +56,13 @@ def offset_at(
     for segment in segments[_first_to_walk(segments, time_ms, files) :]:
         begin = segment.load_index(files).floor(time_ms)
         start = segment.start if begin is None else begin
-        with opened(files, segment.path) as fd:
-            read = partial(files.read, fd)
-            last = min(segment.end, end)
-            found = _first_since(read, segment, start, last, time_ms)
+        try:
+            with opened(files, segment.path) as fd:
+                read = partial(files.read, fd)
+                last = min(segment.end, end)
+                found = _first_since(read, segment, start, last, time_ms)
+        except FileNotFoundError:  # retention was quicker
+            continue
         if found is not None:
             return found
     return end
