@@ -143,11 +143,12 @@ class CommitQueue:
     @property
     def waiting_bytes(self) -> int:
         """Memory held by puts that are not stored yet."""
-        batches = [one for one in (self._flushing, self.open) if one is not None]
-        if not batches:
-            return 0
-        per_message = _MESSAGE_OVERHEAD_BYTES * sum(one.count for one in batches)
-        return self.end - batches[0].start + per_message
+        waiting_bytes = 0
+        for batch in (self._flushing, self.open):
+            if batch is not None:
+                size = batch.size or self.end - batch.start
+                waiting_bytes += size + _MESSAGE_OVERHEAD_BYTES * batch.count
+        return waiting_bytes
 
     @property
     def idle(self) -> bool:

@@ -16,7 +16,7 @@ from metatwist.broker.storage.files import FileOps
 from metatwist.broker.storage.partition_log import SyncJob
 from metatwist.broker.turn import Turn
 
-SLOW_S = 0.004
+SLOW_S = 0.01
 _SHORTEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _CALM_AFTER = 1000

@@ -9,7 +9,10 @@ that watches descriptors; without epoll the reactor itself takes the lane's plac
 
 from __future__ import annotations
 
+import os
 import select
+import sys
+from time import perf_counter
 from typing import Any
 
 from twisted.internet.interfaces import IReadDescriptor
@@ -21,6 +24,9 @@ from zope.interface import implementer
 from metatwist.broker.turn import Turn
 
 _MOST_EVENTS = 256
+_MOST_ROUNDS = 64
+_LOOK_S = 0.00006
+_MOST_IN_VAIN = 12
 _IN = getattr(select, "EPOLLIN", 1)
 _OUT = getattr(select, "EPOLLOUT", 4)
 _LOST = getattr(select, "EPOLLERR", 8) | getattr(select, "EPOLLHUP", 16)
@@ -42,6 +48,10 @@ class Lane:
         self._epoll = select.epoll()
         self._descriptors: dict[int, Any] = {}
         self._watched: dict[int, int] = {}
+        # On a single core, looking would keep the peer from running.
+        alone = len(os.sched_getaffinity(0)) < 2
+        self._in_vain = 0
+        self._looks_left_out = sys.maxsize if alone else 0
         reactor.addReader(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -65,16 +75,45 @@ class Lane:
 
     def doRead(self) -> None:
         """Serve all that is ready, then end the turn."""
+        events = self._epoll.poll(0, _MOST_EVENTS)
+        rounds = _MOST_ROUNDS
+        while events:
+            self._serve_all(events)
+            rounds -= 1
+            if len(events) > 1 or not rounds:
+                return
+            events = self._look_again()
+
+    def _serve_all(self, events: list[tuple[int, int]]) -> None:
         self._turn.in_lane = True
         try:
             descriptors = self._descriptors
-            for fd, events in self._epoll.poll(0, _MOST_EVENTS):
+            for fd, kinds in events:
                 descriptor = descriptors.get(fd)
                 if descriptor is not None:
-                    self._serve(descriptor, fd, events)
-        finally:
+                    self._serve(descriptor, fd, kinds)
             self._turn.end()
+        finally:
             self._turn.in_lane = False
+
+    def _look_again(self) -> list[tuple[int, int]]:
+        """A lone peer that waits for each answer sends again within microseconds.
+
+        Going to sleep and being woken costs more than that; so look for a moment. Where
+        nothing comes, the next looks are left out, more of them each time.
+        """
+        if self._looks_left_out:
+            self._looks_left_out -= 1
+            return []
+        poll, until_s = self._epoll.poll, perf_counter() + _LOOK_S
+        while perf_counter() < until_s:
+            events = poll(0, _MOST_EVENTS)
+            if events:
+                self._in_vain = 0
+                return events
+        self._in_vain = min(self._in_vain + 1, _MOST_IN_VAIN)
+        self._looks_left_out = (1 << self._in_vain) - 1
+        return []
 
     def _serve(self, descriptor: Any, fd: int, events: int) -> None:
         why, reading = None, False

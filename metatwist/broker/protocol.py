@@ -25,7 +25,7 @@ from metatwist.broker.transport import BrokerTransport
 from metatwist.wire.commands import PutCommand, QuitCommand
 from metatwist.wire.reader import MessageReader
 
-MOST_UNANSWERED = 10_000
+MOST_UNANSWERED = 1000
 
 
 @implementer(IHalfCloseableProtocol, IPushProducer)
@@ -65,7 +65,8 @@ class BrokerProtocol(TwistedProtocol):
         self.active = True
         if self._finishing:
             return
-        self._pressure.turn_bytes += len(data)
+        pressure = self._pressure
+        pressure.turn_bytes += len(data)
         commands = self._reader.feed(data)
         at, count = 0, len(commands)
         while at < count:
@@ -87,14 +88,12 @@ class BrokerProtocol(TwistedProtocol):
             )
             self.finish()
         elif self.replies.entries:
-            self._check_pressure()
-
-    def _check_pressure(self) -> None:
-        if len(self.replies) > MOST_UNANSWERED:
-            self._pause("answers")
-            self.replies.do(lambda: self._resume("answers"))
-        if self._pressure.too_much_waits(self):
-            self._pause("disk")
+            if len(self.replies.entries) > MOST_UNANSWERED:
+                self._pause("answers")
+                self.replies.do(lambda: self._resume("answers"))
+            if pressure.turn_bytes > pressure.room_bytes:
+                pressure.pause(self)
+                self._pause("disk")
 
     def disk_caught_up(self) -> None:
         """Read again, as far as the disk is concerned."""

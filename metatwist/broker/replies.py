@@ -21,15 +21,16 @@ class PutGroup:
     """The puts of one read.
 
     `answers` are (batch, opaque, text), the text being right unless the batch fails;
-    `waiting` counts the batches that are not settled.
+    `waiting` counts the batches that are not settled, `failed` is True once one failed.
     """
 
-    __slots__ = ("answers", "replies", "waiting")
+    __slots__ = ("answers", "failed", "replies", "waiting")
 
     def __init__(self, replies: ReplyQueue) -> None:
         self.replies = replies
         self.answers: list[Answer] = []
         self.waiting = 0
+        self.failed = False
 
 
 class ReplyQueue:
@@ -48,13 +49,6 @@ class ReplyQueue:
         self._write = write
         self._failed = failed
 
-    def __len__(self) -> int:
-        """Answers owed."""
-        return sum(
-            len(entry.answers) if isinstance(entry, PutGroup) else 1
-            for entry in self.entries
-        )
-
     def do(self, work: Work) -> None:
         """Answer something else than a put when all before it is answered."""
         if self.entries:
@@ -72,21 +66,27 @@ class ReplyQueue:
         texts: list[str] = []
         while entries:
             entry = entries[0]
-            if isinstance(entry, PutGroup):
+            if type(entry) is PutGroup:
                 if entry.waiting:
                     break
-                texts += [
-                    text
-                    if batch is None or batch.state != FAILED
-                    else self._failed(batch, opaque)
-                    for batch, opaque, text in entry.answers
-                ]
                 entries.popleft()
+                if entry.failed:
+                    texts += self._after_failure(entry)
+                else:
+                    texts += [text for _, _, text in entry.answers]
             else:
                 self._send(texts)
                 entries.popleft()
                 entry()
         self._send(texts)
+
+    def _after_failure(self, group: PutGroup) -> list[str]:
+        return [
+            text
+            if batch is None or batch.state != FAILED
+            else self._failed(batch, opaque)
+            for batch, opaque, text in group.answers
+        ]
 
     def _send(self, texts: list[str]) -> None:
         if texts:

@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from metatwist.broker.commit import Batch, CommitQueue
+from metatwist.broker.commit import FAILED, Batch, CommitQueue
 from metatwist.broker.pressure import DiskPressure
 from metatwist.broker.replies import ReplyQueue
 from metatwist.broker.storage.partition_log import SyncJob
@@ -53,8 +53,10 @@ class Turn:
 
     def settled(self, batch: Batch) -> None:
         """Let the connections that wait for this batch send its answers."""
+        failed = batch.state == FAILED
         for group in batch.waiters:
             group.waiting -= 1
+            group.failed |= failed
             if not group.waiting:
                 self._ready[group.replies] = None
         batch.waiters.clear()

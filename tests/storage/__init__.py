@@ -1,0 +1,1 @@
+"""Storage: what is on disk, what readers get, what survives."""
