@@ -41,6 +41,8 @@ OUTER_EDGES = {  # where any exception may arrive, and is logged or answered
     "metatwist.broker.lane",
     "metatwist.broker.schedule",
     "metatwist.broker.settings.endpoint",
+    "metatwist.broker.syncing",
+    "metatwist.broker.turn",
 }
 
 

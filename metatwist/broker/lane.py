@@ -25,7 +25,7 @@ from metatwist.broker.turn import Turn
 
 _MOST_EVENTS = 256
 _MOST_ROUNDS = 64
-_LOOK_S = 0.00006
+LOOK_S = 0.00006
 _MOST_IN_VAIN = 12
 _IN = getattr(select, "EPOLLIN", 1)
 _OUT = getattr(select, "EPOLLOUT", 4)
@@ -36,15 +36,17 @@ _LOST = getattr(select, "EPOLLERR", 8) | getattr(select, "EPOLLHUP", 16)
 class Lane:
     """Watches descriptors as a reactor does, for as long as it is `open`.
 
-    `turn.end()` is called once after each round of events. Transports take the lane as
+    `turn.end()` is called once after each round of events; for `look_s` seconds after
+    one with a single event it looks for the next. Transports take the lane as
     their reactor: `addReader` and its kin are the lane's, the rest is the reactor's.
     """
 
     _log = Logger()
 
-    def __init__(self, reactor: Any, turn: Turn) -> None:
+    def __init__(self, reactor: Any, turn: Turn, look_s: float = LOOK_S) -> None:
         self._reactor = reactor
         self._turn = turn
+        self._look_s = look_s
         self._epoll = select.epoll()
         self._descriptors: dict[int, Any] = {}
         self._watched: dict[int, int] = {}
@@ -105,7 +107,7 @@ class Lane:
         if self._looks_left_out:
             self._looks_left_out -= 1
             return []
-        poll, until_s = self._epoll.poll, perf_counter() + _LOOK_S
+        poll, until_s = self._epoll.poll, perf_counter() + self._look_s
         while perf_counter() < until_s:
             events = poll(0, _MOST_EVENTS)
             if events:

@@ -19,22 +19,26 @@ class IPausable(Protocol):
 class DiskPressure:
     """Bounds the memory of puts that wait, over the whole broker.
 
-    Exact at the end of each turn; within a turn, what was received counts in full:
-    whoever finds `turn_bytes` above `room_bytes` calls `pause`.
+    Exact at the end of each turn; within a turn, what was received counts in full.
+    Nobody needs to ask while `turn_bytes` is not above `room_bytes`.
     """
 
     def __init__(self, limit_bytes: Callable[[], int], numbers: BrokerNumbers) -> None:
         self._limit_bytes = limit_bytes
         self._numbers = numbers
         self._paused: set[IPausable] = set()
+        self._waiting_bytes = 0
         self.turn_bytes = 0
-        self.room_bytes = limit_bytes()
+        self.room_bytes = 0
 
-    def pause(self, connection: IPausable) -> None:
-        """The connection stops reading until its `disk_caught_up` is called."""
+    def too_much_waits(self, connection: IPausable) -> bool:
+        """True when the connection must pause until its `disk_caught_up`."""
+        if self._waiting_bytes + self.turn_bytes <= self._limit_bytes():
+            return False
         if connection not in self._paused:
             self._numbers.backpressure_pauses += 1
             self._paused.add(connection)
+        return True
 
     def turn_ended(self, busy: Iterable[CommitQueue]) -> None:
         """Count anew over the queues that are not idle; resume when half is gone."""
@@ -43,7 +47,7 @@ class DiskPressure:
             waiting_bytes += queue.waiting_bytes
         self.turn_bytes = 0
         self.room_bytes = limit_bytes - waiting_bytes
-        self._numbers.pending_bytes = waiting_bytes
+        self._waiting_bytes = self._numbers.pending_bytes = waiting_bytes
         if self._paused and waiting_bytes <= limit_bytes // 2:
             paused, self._paused = self._paused, set()
             for connection in paused:

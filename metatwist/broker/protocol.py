@@ -91,8 +91,8 @@ class BrokerProtocol(TwistedProtocol):
             if len(self.replies.entries) > MOST_UNANSWERED:
                 self._pause("answers")
                 self.replies.do(lambda: self._resume("answers"))
-            if pressure.turn_bytes > pressure.room_bytes:
-                pressure.pause(self)
+            over = pressure.turn_bytes > pressure.room_bytes
+            if over and pressure.too_much_waits(self):
                 self._pause("disk")
 
     def disk_caught_up(self) -> None:

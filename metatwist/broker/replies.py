@@ -66,7 +66,7 @@ class ReplyQueue:
         texts: list[str] = []
         while entries:
             entry = entries[0]
-            if type(entry) is PutGroup:
+            if isinstance(entry, PutGroup):
                 if entry.waiting:
                     break
                 entries.popleft()

@@ -231,11 +231,12 @@ class PressureTests(ConnectionCase):
         self.assertTrue(self.peer.is_read)
 
     def test_too_many_unanswered(self) -> None:
-        """Past a number of unanswered requests a connection is not read."""
+        """Past a number of unanswered reads a connection is not read."""
         self.patch(protocol_module, "MOST_UNANSWERED", 3)
-        self.peer.send(put(b"", 1), put(b"", 2))
+        for number in (1, 2, 3):
+            self.peer.send(put(b"", number))
         self.assertTrue(self.peer.is_read)
-        self.peer.send(put(b"", 3), put(b"", 4))
+        self.peer.send(put(b"", 4))
         self.assertFalse(self.peer.is_read)
         self.parts.settle()
         self.assertTrue(self.peer.is_read)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from itertools import count
 from typing import Any
 
 from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from metatwist.broker import lane as lane_module
 from metatwist.broker.lane import Lane
 from metatwist.broker.transport import BrokerTransport
 from tests.support.broker_parts import BrokerParts, get, opaques, put
@@ -66,6 +68,28 @@ class Descriptor:
         self.end.close()
 
 
+class Conversation(Descriptor):
+    """A peer that sends its next request when it has its answer."""
+
+    def __init__(
+        self, end: socket.socket, peer: socket.socket, lane: Lane, requests: int
+    ) -> None:
+        super().__init__(end)
+        self._peer = peer
+        self._lane = lane
+        self._left = requests
+
+    def doRead(self) -> None:
+        """Take a request; the next one is sent at once, as long as there are any."""
+        self.end.recv(10)
+        self.calls.append("read")
+        self._left -= 1
+        if self._left:
+            self._peer.sendall(b"x")
+        else:
+            self._lane.removeReader(self)
+
+
 class LaneCase(SynchronousTestCase):
     """A lane with a turn that only counts."""
 
@@ -73,7 +97,7 @@ class LaneCase(SynchronousTestCase):
         """Nothing is watched yet."""
         self.reactor = WatchingReactor()
         self.turn: Any = RecordingTurn()
-        self.lane = Lane(self.reactor, self.turn)
+        self.lane = Lane(self.reactor, self.turn, look_s=0)
         self.addCleanup(self.lane.close)
 
     def descriptor(self) -> tuple[socket.socket, Descriptor]:
@@ -122,6 +146,20 @@ class WatchingTests(LaneCase):
             self.lane.removeWriter(descriptor)
         self.lane.doRead()
         self.assertEqual(descriptor.calls, ["read", "write", "write"])
+
+    def test_a_lone_peer_is_looked_for(self) -> None:
+        """What a lone peer sends at once is served without the reactor's help."""
+        lane = Lane(self.reactor, self.turn, look_s=60)
+        self.addCleanup(lane.close)
+        peer, ours = loopback_pair(self)
+        descriptor = Conversation(ours, peer, lane, requests=4)
+        lane.addReader(descriptor)
+        peer.sendall(b"x")
+        wait_readable(ours)
+        self.patch(lane_module, "perf_counter", count().__next__)
+        lane.doRead()
+        self.assertEqual(descriptor.calls, ["read"] * 4)
+        self.assertEqual(self.turn.ends, [True] * 4)
 
     def test_the_rest_is_the_reactors(self) -> None:
         """Timers, for instance, are the reactor's own."""

@@ -89,7 +89,7 @@ class VerbTests(CommandCase):
         self.assertIn("Delete partitions 0 to 2 of news", result.stderr)
         with fake_broker(self.data, accepted(None)) as broker:
             result = self.run_command(*words, answer="y\n")
-        self.assertEqual(broker.requests[0]["args"]["force"], False)
+        self.assertTrue(broker.requests[0]["args"]["force"])
 
     def test_wrong_usage(self) -> None:
         """Words that make no request exit with 2 and send nothing."""
