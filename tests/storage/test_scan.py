@@ -146,7 +146,7 @@ class DamageTests(SynchronousTestCase):
         """An empty record with id 0 is no message, whatever its flag: no broker gives
         that id."""
         whole = record(1, 5)
-        found = walk(whole + encode(0, 7, b"") + whole)
+        found = walk(whole + encode(0, 7, b"") + record(2, 5))
         self.assertEqual((found.messages, len(found.bad)), (2, 1))
         self.assertEqual(walk(encode(0, 7, b"x")).messages, 1)
 
@@ -245,3 +245,38 @@ class MarkTests(SynchronousTestCase):
             [at for at in range(len(data)) if is_record(reader(data), at, len(data))],
             [0, 70],
         )
+
+
+class RecordInPayloadTests(SynchronousTestCase):
+    """Messages may hold whole records: somebody ships a segment, for instance."""
+
+    newest = 1661382015569645568
+
+    def torn(self, inner_id: int) -> tuple[bytes, int]:
+        """A good record and a torn one with a record inside; where the first ends."""
+        first = encode(self.newest, 0, b"hello")
+        payload = b"A" * 100 + encode(inner_id, 0, b"phantom") + b"B" * 1000
+        outer = encode(self.newest + 1, 0, payload)
+        return first + outer[:-500], len(first)
+
+    def test_older_record_inside_a_torn_one(self) -> None:
+        """A record within a torn payload is no message: its id is the older one."""
+        for inner_id in (5, self.newest - 1, self.newest + 1):
+            data, end = self.torn(inner_id)
+            found = scan(reader(data), 0, len(data), STEP_BYTES)
+            self.assertEqual((found.end, found.messages, found.bad), (end, 1, []))
+
+    def test_later_records_are_found(self) -> None:
+        """What follows a damaged record has higher ids and stays readable."""
+        data, end = self.torn(5)
+        follower = encode(self.newest + 2, 0, b"after")
+        data += follower
+        found = scan(reader(data), 0, len(data), STEP_BYTES)
+        self.assertEqual(found.bad, [(end, len(data) - len(follower))])
+        self.assertEqual(found.last_id, self.newest + 2)
+
+    def test_ids_before_the_walk_count(self) -> None:
+        """The walk knows the newest id before its beginning."""
+        data = b"\x01" * 30 + encode(self.newest - 1, 0, b"phantom")
+        found = scan(reader(data), 0, len(data), STEP_BYTES, None, self.newest)
+        self.assertEqual((found.end, found.messages), (0, 0))

@@ -3,7 +3,8 @@
 Used for the last segment at start, and for sealed segments that no sidecar vouches
 for. A bad record does not end the walk: the next whole record after it is looked for,
 so one flipped bit costs one record and not the rest of the segment (spec storage
-10.3, 18). A record of zeros only is never taken for a message (D-6).
+10.3, 18). A record of zeros only is never taken for a message (D-6), nor a record that
+somebody sent within a payload: our ids rise, and the one inside is the older.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 
 from attrs import Factory, define
 
+from metatwist.message_times import TIME_SHIFT, is_wall_clock
 from metatwist.wire.records import HEADER_BYTES, checksum, unpack_header
 
 ReadAt = Callable[[int, int], bytes]
@@ -27,6 +29,8 @@ _RESYNC_LIMIT = 1 << 24
 # a mebibyte of random bytes would make us read gibibytes.
 _LONG_BYTES = _WINDOW_BYTES
 _SURE_RUN = 8
+# Ids this close together, within an hour or so, are taken for neighbours.
+_NEAR = 3_600_000 << TIME_SHIFT
 
 
 @define
@@ -79,19 +83,21 @@ def scan(
     size_bytes: int,
     step_bytes: int,
     pause: Callable[[], None] | None = None,
+    last_id: int = 0,
 ) -> Scan:
-    """Walk from `begin`, a record boundary, to `size_bytes`.
+    """Walk from `begin`, a record boundary, to `size_bytes`; `last_id` came before.
 
     `read(position, size)` gives bytes of the file. `pause` is called before each read
     of the disk, so that a walk in the background can give way.
     """
     window = _Window(read, size_bytes, pause)
-    found = Scan(end=begin)
+    found = Scan(end=begin, last_id=last_id)
     position, next_mark = begin, begin
     while position < size_bytes:
         record = _record_at(window, position)
         if record is None:
-            resumed = _next_record(window, position + 1)
+            newest_id = _newest_id(window, position, found.last_id)
+            resumed = _next_record(window, position + 1, newest_id)
             if resumed is None:
                 break
             found.bad.append((position, resumed))
@@ -132,8 +138,21 @@ def _record_at(window: _Window, position: int) -> tuple[int, int] | None:
     return message_id, following
 
 
-def _next_record(window: _Window, position: int) -> int | None:
-    """Where the next good record starts at or after `position`, if anywhere."""
+def _newest_id(window: _Window, position: int, last_id: int) -> int:
+    """The id of the damaged record, if its header still looks right, else `last_id`."""
+    data, index = window.at(position, HEADER_BYTES)
+    if len(data) - index < HEADER_BYTES:
+        return last_id
+    message_id: int = unpack_header(data, index)[2]
+    near = is_wall_clock(last_id) and 0 < message_id - last_id < _NEAR
+    return message_id if near else last_id
+
+
+def _next_record(window: _Window, position: int, newest_id: int) -> int | None:
+    """Where the next good record starts at or after `position`, if anywhere.
+
+    One with an id of wall-clock time counts only when that is above `newest_id`.
+    """
     while window.size_bytes - position >= HEADER_BYTES:
         data, index = window.at(position, HEADER_BYTES)
         base = position - index
@@ -143,7 +162,7 @@ def _next_record(window: _Window, position: int) -> int | None:
             if index < 0 or index > last:
                 break
             if not data.startswith(_ZERO_HEADER, index):
-                if _starts_here(window, base + index):
+                if _starts_here(window, base + index, newest_id):
                     return base + index
                 index += 1
                 continue
@@ -154,12 +173,15 @@ def _next_record(window: _Window, position: int) -> int | None:
     return None
 
 
-def _starts_here(window: _Window, position: int) -> bool:
+def _starts_here(window: _Window, position: int, newest_id: int) -> bool:
     """True when a record starts at a place where any bytes may be.
 
     An empty record is eight zero bytes and proves little by itself: one with a payload
     has to follow, or as many empty ones as chance does not bring about.
     """
+    data, index = window.at(position, HEADER_BYTES)
+    if 0 < unpack_header(data, index)[2] <= newest_id:
+        return False
     for _ in range(_SURE_RUN):
         following = _sound_until(window, position)
         if following is None:

@@ -80,7 +80,8 @@ def _scan_from(
     read: ReadAt, segment: Segment, before: Checkpoint, pause: Pause | None
 ) -> Scan:
     begin = before.end - segment.start
-    return scan(read, begin, segment.size_bytes, INDEX_STEP_BYTES, pause)
+    size, last_id = segment.size_bytes, before.last_id
+    return scan(read, begin, size, INDEX_STEP_BYTES, pause, last_id)
 
 
 def _bears_out(found: Scan, segment: Segment, before: Checkpoint) -> bool:
