@@ -16,13 +16,13 @@ from metatwist.wire.commands import Message, PutCommand, QuitCommand
 
 DEFAULT_MAX_HEADER_BYTES = 64 * 1024
 DEFAULT_MAX_BODY_BYTES = 16 * 1024 * 1024
-_MOST_REMEMBERED_TOPICS = 1024
+_MOST_REMEMBERED_TARGETS = 1024
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 # Partition, length and flag are bounded so that they fit 32 bits; larger ones, legal or
 # not, take the general way.
 _match_put = re.compile(
-    rb"put ([^ \r]{1,255}) (-?1?[0-9]{1,9}) (1?[0-9]{1,9}) (-?1?[0-9]{1,9})"
+    rb"put ([^ \r]{1,255} -?1?[0-9]{1,9}) (1?[0-9]{1,9}) (-?1?[0-9]{1,9})"
     rb" (-?[0-9]{1,10}) (-?[0-9]{1,10})\r\n"
 ).match
 _LONGEST_QUICK_HEADER = 400
@@ -48,7 +48,7 @@ class MessageReader:
         self._kept: list[bytes] = []
         self._kept_bytes = 0
         self._needed_bytes = 0  # of the message begun; 0 while its header is incomplete
-        self._topics: dict[bytes, str] = {}
+        self._targets: dict[bytes, tuple[str, int]] = {}
         self._done = False
         # The quick way does not look at the header's length, so it has to be harmless.
         quick = max_header_bytes >= _LONGEST_QUICK_HEADER
@@ -108,7 +108,7 @@ class MessageReader:
     def _read_all(self, data: bytes, messages: list[Message]) -> int:
         """Append the messages in `data`; returns where the first incomplete starts."""
         position, size = 0, len(data)
-        topics, append, match_put = self._topics, messages.append, self._match_put
+        targets, append, match_put = self._targets, messages.append, self._match_put
         max_body_bytes = self._max_body_bytes
         self._needed_bytes = 0
         while position < size:
@@ -119,7 +119,7 @@ class MessageReader:
                     return position
                 position = end
                 continue
-            raw_topic, partition, length, flag, checksum, opaque = match.groups()
+            raw_target, length, flag, checksum, opaque = match.groups()
             start = match.end()
             end = start + int(length)
             if end - start > max_body_bytes:
@@ -130,9 +130,10 @@ class MessageReader:
             sum_, opaque_ = int(checksum), int(opaque)
             if not (_INT_MIN <= opaque_ <= _INT_MAX and _INT_MIN <= sum_ <= _INT_MAX):
                 raise ProtocolViolation("integer out of range")
-            topic = topics.get(raw_topic) or self._topic(raw_topic)
+            topic, partition = targets.get(raw_target) or self._target(raw_target)
+            flag_ = 0 if flag == b"0" else int(flag)
             body = data[start:end]
-            fields = (topic, int(partition), int(flag), sum_, None, opaque_, body)
+            fields = (topic, partition, flag_, sum_, None, opaque_, body)
             append(_new_tuple(PutCommand, fields))
             position = end
         return position
@@ -166,9 +167,10 @@ class MessageReader:
         if end - position > self._max_header_bytes:
             raise ProtocolViolation(f"header over {self._max_header_bytes} bytes")
 
-    def _topic(self, raw: bytes) -> str:
-        """Decode a topic once; hostile names do not fill the memory."""
-        topic = raw.decode("utf-8", "replace")
-        if len(self._topics) < _MOST_REMEMBERED_TOPICS:
-            self._topics[raw] = topic
-        return topic
+    def _target(self, raw: bytes) -> tuple[str, int]:
+        """Decode topic and partition once; hostile names do not fill the memory."""
+        topic, _, partition = raw.partition(b" ")
+        target = topic.decode("utf-8", "replace"), int(partition)
+        if len(self._targets) < _MOST_REMEMBERED_TARGETS:
+            self._targets[raw] = target
+        return target
