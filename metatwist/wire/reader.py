@@ -68,7 +68,7 @@ class MessageReader:
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages completed by `data`; an incomplete one yields nothing yet."""
-        if self._done:
+        if self._done or not data:
             return []
         if self._kept:
             if not self._worth_parsing(data):
