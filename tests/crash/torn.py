@@ -16,6 +16,8 @@ from attrs import frozen
 
 from tests.support.wire_client import HEADER, checksum
 
+_SECTOR_BYTES = 512
+
 
 @frozen
 class Tail:
@@ -82,13 +84,20 @@ def cut(tail: Tail) -> str | None:
 
 
 def overwrite(tail: Tail) -> str | None:
-    """Bytes that may be lost are zero, or something else."""
+    """Sectors that may be lost are zero, or something else.
+
+    Whole ones, as a disk writes them: bytes changed within a header, which no checksum
+    covers, would be no torn write.
+    """
     found = tail.cuttable()
     if found is None:
         return None
     path, first, size = found
-    begin = tail.random.randint(first, size)
-    end = tail.random.choice((size, tail.random.randint(begin, size)))
+    begin = -(-tail.random.randint(first, size) // _SECTOR_BYTES) * _SECTOR_BYTES
+    if begin >= size:
+        return None
+    some = tail.random.randint(begin, size) // _SECTOR_BYTES * _SECTOR_BYTES
+    end = tail.random.choice((size, some))
     fill = tail.random.choice((bytes, tail.random.randbytes))
     with open(path, "r+b") as file:
         file.seek(begin)
