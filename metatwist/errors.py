@@ -85,5 +85,9 @@ class DirectoryInUse(StorageError):
     """Another broker holds the lock of the data directory."""
 
 
+class StartAbandoned(MetatwistError):
+    """The broker was told to stop before it had started."""
+
+
 class AdminError(MetatwistError):
     """An admin verb was refused; the text says why and what would be accepted."""

@@ -15,6 +15,7 @@ from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks, succeed
 from twisted.internet.endpoints import serverFromString
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
 from metatwist.broker.cleaning import Cleaning
@@ -49,7 +50,7 @@ from metatwist.broker.transport import ListeningReactor
 from metatwist.broker.turn import Turn
 from metatwist.broker.verbs import AdminVerbs, Views
 from metatwist.broker.verifying import Verifying
-from metatwist.errors import AdminError
+from metatwist.errors import AdminError, StartAbandoned
 from metatwist.local_socket import CONTROL_SOCKET_NAME
 
 STOP_LIMIT_S = 10.0
@@ -104,7 +105,10 @@ class Broker(MultiService):
         self._lane: Lane | None = None
         self._kernel: KernelSyncer | None = None
         self.parts: Parts | None = None
-        self._stopping = False
+        self._stopped: Deferred[Any] | None = None
+        self._starting: Deferred[None] = succeed(None)
+        self._loading: Loading | None = None
+        self._stop_requested = False
 
     @property
     def settings(self) -> BrokerSettings:
@@ -131,10 +135,19 @@ class Broker(MultiService):
     def startService(self) -> None:
         """Begin to load; the rest follows by itself."""
         super().startService()
+        self._starting = Deferred()
         self._sync_pool.start()
         self._background.start()
         starting = self._start()
-        starting.addCallbacks(self.started.callback, self.started.errback)
+        starting.addBoth(self._start_ended)
+
+    def _start_ended(self, result: Any) -> None:
+        # First, since who hears of it may stop the broker, which waits for this.
+        self._starting.callback(None)
+        if isinstance(result, Failure):
+            self.started.errback(result)
+        else:
+            self.started.callback(None)
 
     @inlineCallbacks
     def _start(self) -> Any:
@@ -142,10 +155,11 @@ class Broker(MultiService):
         self.catalog.problems = found.problems
         for problem in found.problems:
             self._log.warn("{problem}", problem=problem)
-        yield Loading(self._reactor, self._sync_pool, self.catalog, found).start()
+        self._loading = Loading(self._reactor, self._sync_pool, self.catalog, found)
+        yield self._loading.start()
+        if self._stopped is not None:
+            raise StartAbandoned("stopped while it was loading")
         log_reports(self.catalog)
-        if self._stopping:
-            return
         if has_lanes():
             self._lane = Lane(self._reactor, self._turn)
         self.parts = self._assemble()
@@ -166,7 +180,12 @@ class Broker(MultiService):
         self._turn.syncer = self._syncer()
         topics = Topics(self._settings, self.catalog, commit)
         ids = MessageIds(self._settings.broker_id, self._seconds)
-        ids.rise_above(self.catalog.last_id)
+        for log in self.catalog.logs.values():
+            if not ids.rise_above(log.last_id):
+                where = str(log.directory)
+                self._log.error(
+                    "{where}: the last message's id is damaged", where=where
+                )
         numbers, files = self.numbers, self._files
         filters = Filters(topics, self._settings.app_class_path)
         puts = PutPath(topics, ids, numbers, self._address)
@@ -234,10 +253,20 @@ class Broker(MultiService):
 
     # -- stop ---------------------------------------------------------------------
 
-    @inlineCallbacks
-    def stopService(self) -> Any:
+    def stopService(self) -> Deferred[Any]:
         """Fires when nothing that was acknowledged can be lost any more."""
-        self._stopping = True
+        if self._stopped is None:
+            self._stopped = self._stop()
+        again: Deferred[Any] = Deferred()
+        self._stopped.chainDeferred(again)
+        self._stopped.addBoth(lambda _: None)
+        return again
+
+    @inlineCallbacks
+    def _stop(self) -> Any:
+        if self._loading is not None:
+            self._loading.abandoned = True
+        yield self._starting
         parts = self.parts
         if parts is not None:
             if parts.port is not None:
@@ -248,13 +277,15 @@ class Broker(MultiService):
         if parts is not None:
             yield self._finish_connections(parts.factory)
             yield self._sync_all(list(parts.topics.queues.values()))
+        # What still runs on threads, a load say, must be over before the lock is given
+        # free; joining them blocks, and nothing is left to serve.
+        self._sync_pool.stop()
+        self._background.stop()
         if self._kernel is not None:
             self._kernel.close()
         if self._lane is not None:
             self._lane.close()
         self.catalog.close()
-        self._sync_pool.stop()
-        self._background.stop()
         self._log.info("broker stopped, all that was acknowledged is on disk")
 
     def _finish_connections(self, factory: BrokerFactory) -> Deferred[Any]:
@@ -277,7 +308,9 @@ class Broker(MultiService):
 
     def request_stop(self) -> str:
         """Stop in order, after the answer to this has left."""
-        self._reactor.callLater(0.1, self._reactor.stop)
+        if not self._stop_requested:
+            self._stop_requested = True
+            self._reactor.callLater(0.1, self._reactor.stop)
         return "stopping"
 
     # -- operations ---------------------------------------------------------------
@@ -288,5 +321,6 @@ class Broker(MultiService):
 
     def apply(self, settings: BrokerSettings) -> None:
         """Put reloaded settings in force."""
+        self._settings = settings
         if self.parts is not None:
             self.parts.topics.apply(settings)

@@ -13,63 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from attrs import define
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from metatwist.broker.batch import FAILED, STORED, Batch
 from metatwist.broker.numbers import BrokerNumbers, PartitionNumbers, TopicNumbers
 from metatwist.broker.storage.partition_log import PartitionLog, SyncJob
 from metatwist.broker.syncing import Done
-from metatwist.wire.records import HEADER_BYTES, message_id_of
+from metatwist.wire.records import HEADER_BYTES
 
-if TYPE_CHECKING:
-    from metatwist.broker.replies import PutGroup
-
-WAITING, STORED, FAILED = range(3)
 _MESSAGE_OVERHEAD_BYTES = 256
-
-
-class Batch:
-    """Puts of one partition that are stored together.
-
-    `buffers`: header, payload, header, payload, ... `waiters`: the groups that have an
-    answer of this batch, each once; `newest` is the last of them.
-    """
-
-    __slots__ = (
-        "buffers",
-        "error",
-        "newest",
-        "queue",
-        "size",
-        "start",
-        "started_s",
-        "state",
-        "waiters",
-    )
-
-    def __init__(self, queue: CommitQueue, start: int) -> None:
-        self.queue = queue
-        self.start = start
-        self.buffers: list[bytes] = []
-        self.waiters: list[PutGroup] = []
-        self.newest: PutGroup | None = None
-        self.state = WAITING
-        self.error = ""
-        self.size = 0
-        self.started_s = perf_counter()
-
-    @property
-    def count(self) -> int:
-        """Messages in the batch."""
-        return len(self.buffers) >> 1
-
-    @property
-    def last_id(self) -> int:
-        """Id of the last message."""
-        return message_id_of(self.buffers[-2])
 
 
 @define
@@ -164,11 +119,14 @@ class CommitQueue:
     def turn_ended(self) -> None:
         """Write what has gathered, unless a flush is under way that it must await."""
         batch = self.open
-        if batch is None or (self.group_commit and self._flushing is not None):
+        if batch is None or (self.group_commit and self._job is not None):
             return
-        self.open = None
         batch.size = self.end - batch.start
-        if not self._write(batch):
+        stored = self._write(batch)
+        # Not before: a defect in the write must find the batch, to fail it.
+        self.open = None
+        if not stored:
+            self._tell_idle()
             return
         if self.group_commit:
             self._flushing = batch
@@ -181,6 +139,7 @@ class CommitQueue:
             self.flush()
         elif self._timer is None:
             self._start_timer()
+        self._tell_idle()
 
     def _start_timer(self) -> None:
         """In direct mode nothing stays unsynced for longer than the interval."""
@@ -238,6 +197,14 @@ class CommitQueue:
             self._context.sync(job, self._synced)
 
     def _synced(self, error: OSError | None) -> None:
+        """A defect met here stops the one partition, not the broker."""
+        try:
+            self._sync_ended(error)
+        except Exception as defect:
+            self._log.failure("defect after a sync of {name}", name=self.name)
+            self.stop(f"internal error: {defect!r}")
+
+    def _sync_ended(self, error: OSError | None) -> None:
         job, self._job = self._job, None
         numbers = self._context.numbers
         numbers.flushes += 1

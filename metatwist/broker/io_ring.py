@@ -36,11 +36,23 @@ class IoRing:
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
         self._syscall.restype = ctypes.c_long
         parameters = ctypes.create_string_buffer(_PARAMETERS.size)
+        self._shared: list[mmap.mmap] = []
         self._fd = self._call(_SETUP, ctypes.c_uint(depth), parameters)
         fields = _PARAMETERS.unpack(parameters)
         if not fields[5] & _SINGLE_MAP:
             os.close(self._fd)
             raise OSError(errno.ENOSYS, "io_uring of an old kernel")
+        self.event_fd = -1
+        try:
+            self._share(fields)
+        except OSError:
+            self.close()
+            raise
+        self._depth = depth
+        self._under_way = 0
+        self._queued = 0
+
+    def _share(self, fields: tuple[int, ...]) -> None:
         self._map(fields[0], fields[1], fields[10:18], fields[19:27])
         self.event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         event_fd = ctypes.c_int(self.event_fd)
@@ -51,9 +63,6 @@ class IoRing:
             ctypes.byref(event_fd),
             ctypes.c_uint(1),
         )
-        self._depth = depth
-        self._under_way = 0
-        self._queued = 0
 
     def _map(
         self,
@@ -68,9 +77,11 @@ class IoRing:
         sq_end = self._sq_array + _NUMBER.size * sq_entries
         cq_end = self._cqes + _COMPLETION.size * cq_entries
         self._rings = mmap.mmap(self._fd, max(sq_end, cq_end))
+        self._shared.append(self._rings)
         self._entries = mmap.mmap(
             self._fd, _ENTRY.size * sq_entries, offset=_ENTRIES_OFFSET
         )
+        self._shared.append(self._entries)
         self._sq_mask, self._cq_mask = self._read(sq_mask), self._read(cq_mask)
 
     def _call(self, number: int, *arguments: object) -> int:
@@ -108,7 +119,7 @@ class IoRing:
         """
         while self._queued:
             try:
-                self._queued -= self._call(
+                begun = self._call(
                     _ENTER,
                     ctypes.c_int(self._fd),
                     ctypes.c_uint(self._queued),
@@ -121,6 +132,9 @@ class IoRing:
                 if error.errno not in (errno.EAGAIN, errno.EBUSY, errno.EINTR):
                     raise
                 return False
+            if not begun:
+                return False
+            self._queued -= begun
         return True
 
     def completed(self) -> list[tuple[int, int]]:
@@ -140,7 +154,10 @@ class IoRing:
 
     def close(self) -> None:
         """Give all back; what is under way goes on, unreported."""
-        self._entries.close()
-        self._rings.close()
-        os.close(self._fd)
-        os.close(self.event_fd)
+        for shared in self._shared:
+            shared.close()
+        self._shared.clear()
+        for fd in (self._fd, self.event_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self.event_fd = -1

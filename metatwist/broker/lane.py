@@ -95,6 +95,9 @@ class Lane:
                 if descriptor is not None:
                     self._serve(descriptor, fd, kinds)
             self._turn.end()
+        except Exception:
+            # Passed on, the reactor would drop the lane and all its connections.
+            self._log.failure("defect at the end of a turn")
         finally:
             self._turn.in_lane = False
 
@@ -135,13 +138,15 @@ class Lane:
     def _lost(self, descriptor: Any, why: BaseException, reading: bool) -> None:
         """As a reactor does it: a peer that only stopped sending may be answered."""
         half_closed = getattr(descriptor, "readConnectionLost", None)
-        if why is CONNECTION_DONE and reading and half_closed is not None:
-            self.removeReader(descriptor)
-            half_closed(Failure(why))
-            return
         self.removeReader(descriptor)
-        self.removeWriter(descriptor)
-        descriptor.connectionLost(Failure(why))
+        try:
+            if why is CONNECTION_DONE and reading and half_closed is not None:
+                half_closed(Failure(why))
+                return
+            self.removeWriter(descriptor)
+            descriptor.connectionLost(Failure(why))
+        except Exception:
+            self._log.failure("defect at the end of a connection")
 
     def addReader(self, descriptor: Any) -> None:
         """Call `doRead` when there is something to read."""

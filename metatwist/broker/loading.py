@@ -29,11 +29,12 @@ class Loading:
         self._catalog = catalog
         self._directories = found.directories
         self._done = 0
+        self.abandoned = False
 
     def start(self) -> Deferred[Any]:
         """Fires when all partitions are loaded or known to be unusable."""
         work = iter(self._directories)
-        steps = ((self._load(directory)) for directory in work)
+        steps = (self._load(one) for one in work if not self.abandoned)
         cooperator = Cooperator(scheduler=lambda call: self._reactor.callLater(0, call))
         return DeferredList(
             [cooperator.cooperate(steps).whenDone() for _ in range(_IN_PARALLEL)]

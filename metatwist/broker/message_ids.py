@@ -8,6 +8,8 @@ from metatwist.message_times import EPOCH_MS, SEQUENCE_BITS, TIME_SHIFT
 
 SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 _NEXT_MS = 1 << TIME_SHIFT
+# In 2079, a year and some before the layout ends.
+_TOO_LATE = (1 << 63) - (1 << 57)
 
 
 class MessageIds:
@@ -24,11 +26,18 @@ class MessageIds:
         self._seconds = seconds
         self.next = self.follow_clock(self._worker)
 
-    def rise_above(self, message_id: int) -> None:
-        """Never give an id at or below `message_id`, found in a partition."""
+    def rise_above(self, message_id: int) -> bool:
+        """Never give an id at or below `message_id`, found in a partition.
+
+        False, and nothing done, for an id so late that the bits for time would run out:
+        it must be damaged, since no checksum covers it.
+        """
+        if message_id >= _TOO_LATE:
+            return False
         if self.next <= message_id:
             first_of_next_ms = (message_id >> TIME_SHIFT) + 1 << TIME_SHIFT
             self.next = first_of_next_ms | self._worker
+        return True
 
     def follow_clock(self, next_id: int) -> int:
         """The first id of the present, if that is above `next_id`, else `next_id`.

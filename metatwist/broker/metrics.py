@@ -24,6 +24,7 @@ _COUNTERS = {
     "get_failed": "gets answered 500",
     "refused_closed": "puts to closed partitions",
     "connections_total": "connections accepted",
+    "connections_refused": "connections over the limit",
     "protocol_errors": "connections closed for breaking the protocol",
     "idle_closed": "connections closed for silence",
     "flushes": "fsyncs of partitions",

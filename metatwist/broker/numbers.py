@@ -92,6 +92,7 @@ class BrokerNumbers:
     bytes_out: int = 0
     connections: int = 0
     connections_total: int = 0
+    connections_refused: int = 0
     protocol_errors: int = 0
     idle_closed: int = 0
     flushes: int = 0

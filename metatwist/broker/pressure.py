@@ -10,10 +10,16 @@ from metatwist.broker.numbers import BrokerNumbers
 
 
 class IPausable(Protocol):
-    """A connection that was told to stop reading."""
+    """A connection that can be told to stop reading."""
 
     def disk_caught_up(self) -> None:
         """Read again."""
+
+    def memory_is_short(self) -> None:
+        """Stop reading, in the middle of a large message."""
+
+    def memory_is_there(self) -> None:
+        """Go on reading."""
 
 
 class DiskPressure:
@@ -27,6 +33,7 @@ class DiskPressure:
         self._limit_bytes = limit_bytes
         self._numbers = numbers
         self._paused: set[IPausable] = set()
+        self._unfinished: dict[IPausable, int] = {}
         self._waiting_bytes = 0
         self.turn_bytes = 0
         self.room_bytes = 0
@@ -53,6 +60,28 @@ class DiskPressure:
             for connection in paused:
                 connection.disk_caught_up()
 
+    def unfinished(self, connection: IPausable, size: int) -> None:
+        """So many bytes of a large message have come; 0 when it is whole.
+
+        Past the bound only the oldest goes on, so that some message is always finished.
+        """
+        if not size:
+            if self._unfinished.pop(connection, 0):
+                self._let_go_on()
+            return
+        self._unfinished[connection] = size
+        over = sum(self._unfinished.values()) > self._limit_bytes()
+        if over and next(iter(self._unfinished)) is not connection:
+            connection.memory_is_short()
+
+    def _let_go_on(self) -> None:
+        total_bytes, limit_bytes = 0, self._limit_bytes()
+        for at, (connection, size) in enumerate(list(self._unfinished.items())):
+            total_bytes += size
+            if not at or total_bytes <= limit_bytes // 2:
+                connection.memory_is_there()
+
     def forget(self, connection: IPausable) -> None:
         """The connection has ended."""
         self._paused.discard(connection)
+        self.unfinished(connection, 0)

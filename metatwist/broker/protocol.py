@@ -22,10 +22,11 @@ from metatwist.broker.replies import ReplyQueue
 from metatwist.broker.settings import BrokerSettings
 from metatwist.broker.storage.files import FileOps
 from metatwist.broker.transport import BrokerTransport
-from metatwist.wire.commands import PutCommand, QuitCommand
+from metatwist.wire.commands import Message, PutCommand, QuitCommand
 from metatwist.wire.reader import MessageReader
 
 MOST_UNANSWERED = 1000
+SMALL_MESSAGE_BYTES = 256 * 1024
 
 
 @implementer(IHalfCloseableProtocol, IPushProducer)
@@ -44,10 +45,13 @@ class BrokerProtocol(TwistedProtocol):
         self._reader = MessageReader(
             settings.max_header_bytes, settings.max_message_bytes
         )
-        self.replies = ReplyQueue(self.write, factory.dispatch.puts.failed)
+        self.replies = ReplyQueue(self.write, factory.dispatch.puts.failed, self._abort)
         self.active = True
         self.idle_ticks = 0
         self._paused_for: set[str] = set()
+        self._held: list[Message] = []
+        self._unfinished = False
+        self._ending = False
         self._finishing = False
         self.ended: Deferred[None] = Deferred()
 
@@ -68,44 +72,83 @@ class BrokerProtocol(TwistedProtocol):
         pressure = self._pressure
         pressure.turn_bytes += len(data)
         commands = self._reader.feed(data)
+        if self._held:
+            self._held += commands
+        else:
+            self._run(commands)
+        self._note_unfinished()
+
+    def _run(self, commands: list[Message]) -> None:
+        """Carry out commands, as far as the peer reads its answers."""
         at, count = 0, len(commands)
         while at < count:
+            if self.replies.paused:
+                self._held = commands[at:]
+                return
             command = commands[at]
             if type(command) is PutCommand:
                 at += self._take(commands, at, self.replies)
                 continue
             if type(command) is QuitCommand:
-                self.finish()
+                self._ending = True
             else:
                 self._dispatch.answer(command, self)
             at += 1
-        if self._reader.violation is not None:
+        if self._reader.violation is not None and not self._ending:
+            self._ending = True
             self._dispatch.numbers.protocol_errors += 1
             self._log.debug(
                 "closing {peer}: {violation}",
                 peer=self.transport.getPeer(),
                 violation=self._reader.violation,
             )
+        if self._ending:
             self.finish()
         elif self.replies.entries:
-            if len(self.replies.entries) > MOST_UNANSWERED:
-                self._pause("answers")
-                self.replies.do(lambda: self._resume("answers"))
-            over = pressure.turn_bytes > pressure.room_bytes
-            if over and pressure.too_much_waits(self):
-                self._pause("disk")
+            self._check_pressure()
+
+    def _check_pressure(self) -> None:
+        pressure = self._pressure
+        if len(self.replies.entries) > MOST_UNANSWERED:
+            self._pause("answers")
+            self.replies.do(lambda: self._resume("answers"))
+        over = pressure.turn_bytes > pressure.room_bytes
+        if over and pressure.too_much_waits(self):
+            self._pause("disk")
+
+    def _note_unfinished(self) -> None:
+        """Tell how much of a large message is here; too many of them take turns."""
+        unfinished = self._reader.buffered_bytes
+        if unfinished > SMALL_MESSAGE_BYTES or self._unfinished:
+            self._unfinished = unfinished > SMALL_MESSAGE_BYTES
+            self._pressure.unfinished(self, unfinished if self._unfinished else 0)
+
+    def memory_is_short(self) -> None:
+        """Others go first; `memory_is_there` follows."""
+        self._pause("memory")
+
+    def memory_is_there(self) -> None:
+        """Go on with the message that has begun."""
+        self._resume("memory")
 
     def disk_caught_up(self) -> None:
         """Read again, as far as the disk is concerned."""
         self._resume("disk")
 
     def pauseProducing(self) -> None:
-        """The peer does not read: stop reading from it."""
+        """The peer does not read: stop reading from it, and answering."""
+        self.replies.paused = True
         self._pause("peer")
 
     def resumeProducing(self) -> None:
-        """The peer has read its answers."""
-        self._resume("peer")
+        """The peer has read its answers: go on with what was held back."""
+        self.replies.paused = False
+        self.replies.send_ready()
+        if self._held and not self.replies.paused:
+            held, self._held = self._held, []
+            self._run(held)
+        if not self.replies.paused:
+            self._resume("peer")
 
     def stopProducing(self) -> None:
         """The transport is closing."""
@@ -159,9 +202,14 @@ class BrokerProtocol(TwistedProtocol):
         self.transport.unregisterProducer()
         self.transport.loseConnection()
 
+    def _abort(self) -> None:
+        self.transport.abortConnection()
+
     def readConnectionLost(self) -> None:
         """The peer has finished sending; it may still read."""
-        self.finish()
+        self._ending = True
+        if not self._held:
+            self.finish()
 
     def writeConnectionLost(self) -> None:
         """The peer can't be answered any more."""
@@ -169,6 +217,7 @@ class BrokerProtocol(TwistedProtocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Gone; puts that were accepted are stored all the same."""
         self._finishing = True
+        self._held.clear()
         self._reader.close()
         self.factory.closed(self)
         self.ended.callback(None)
@@ -177,6 +226,7 @@ class BrokerProtocol(TwistedProtocol):
 class BrokerFactory(Factory):
     """Builds connections and knows the open ones."""
 
+    _log = Logger()
     noisy = False
 
     def __init__(
@@ -193,7 +243,16 @@ class BrokerFactory(Factory):
         return self.dispatch.settings
 
     def buildProtocol(self, addr: Any) -> Any:
-        """A protocol for a new connection."""
+        """A protocol for a new connection, None to close it at once."""
+        limit = self.settings.max_connections
+        if len(self.connections) >= limit:
+            self.dispatch.numbers.connections_refused += 1
+            self._log.warn(
+                "refused {peer}: {limit} connections (maxConnections)",
+                peer=addr,
+                limit=limit,
+            )
+            return None
         protocol = BrokerProtocol(self)
         protocol.factory = self
         return protocol

@@ -10,10 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from metatwist.broker.commit import Batch, CommitQueue
+from metatwist.broker.batch import Batch, PutGroup
+from metatwist.broker.commit import CommitQueue
 from metatwist.broker.message_ids import SEQUENCE_MASK, MessageIds
 from metatwist.broker.numbers import BrokerNumbers
-from metatwist.broker.replies import PutGroup, ReplyQueue
+from metatwist.broker.replies import ReplyQueue
 from metatwist.broker.topics import Topics
 from metatwist.errors import BrokerError, PartitionClosed, TransactionUnknown
 from metatwist.wire.commands import (
@@ -80,11 +81,10 @@ class PutPath:
                 batch.newest = group
                 batch.waiters.append(group)
                 group.waiting += 1
-            size, offset = len(body), queue.end
-            queue.end = offset + HEADER_BYTES + size
-            add = batch.buffers.append
+            size, offset, add = len(body), queue.end, batch.buffers.append
             add(pack_header(size, found_crc, next_id, flag))
             add(body)
+            queue.end = offset + HEADER_BYTES + size
             text = f"{next_id} {partition} {offset}"
             text = f"result 200 {len(text)} {opaque}\r\n{text}"
             answers.append((batch, opaque, text))

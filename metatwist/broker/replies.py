@@ -11,41 +11,30 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from metatwist.broker.commit import FAILED, Batch
+from metatwist.broker.batch import FAILED, Batch, PutGroup
 
 Work = Callable[[], None]
-Answer = tuple[Batch | None, int, str]
-
-
-class PutGroup:
-    """The puts of one read.
-
-    `answers` are (batch, opaque, text), the text being right unless the batch fails;
-    `waiting` counts the batches that are not settled, `failed` is True once one failed.
-    """
-
-    __slots__ = ("answers", "failed", "replies", "waiting")
-
-    def __init__(self, replies: ReplyQueue) -> None:
-        self.replies = replies
-        self.answers: list[Answer] = []
-        self.waiting = 0
-        self.failed = False
 
 
 class ReplyQueue:
     """Groups of puts, and work that waits for its turn.
 
     `write` sends bytes; `failed(batch, opaque)` gives the text to answer a put that was
-    not stored.
+    not stored; `abort` ends the connection. While `paused` nothing is sent: the peer
+    does not read.
     """
 
-    __slots__ = ("_failed", "_write", "entries")
+    __slots__ = ("_failed", "_write", "abort", "entries", "paused")
 
     def __init__(
-        self, write: Callable[[bytes], None], failed: Callable[[Batch, int], str]
+        self,
+        write: Callable[[bytes], None],
+        failed: Callable[[Batch, int], str],
+        abort: Callable[[], None],
     ) -> None:
         self.entries: deque[PutGroup | Work] = deque()
+        self.abort = abort
+        self.paused = False
         self._write = write
         self._failed = failed
 
@@ -64,7 +53,7 @@ class ReplyQueue:
         """Send the answers that no longer wait for anything, in one write."""
         entries = self.entries
         texts: list[str] = []
-        while entries:
+        while entries and not self.paused:
             entry = entries[0]
             if isinstance(entry, PutGroup):
                 if entry.waiting:

@@ -70,6 +70,7 @@ class ThreadSyncer:
 class _UnderWay:
     """A job in the kernel: fsyncs left, first error, directories to close."""
 
+    job: SyncJob
     done: Done
     left: int
     directories: list[int]
@@ -94,12 +95,13 @@ class KernelSyncer:
         self._watcher = watcher
         self._under_way: dict[int, _UnderWay] = {}
         self._numbers = count()
+        self._broken = False
         watcher.addReader(self)
 
     def sync(self, job: SyncJob, done: Done) -> None:
         """See `ISyncer`."""
         size = len(job.files) + len(job.directories)
-        if size > self._ring.room:
+        if self._broken or size > self._ring.room:
             self._others.sync(job, done)
             return
         directories: list[int] = []
@@ -111,13 +113,22 @@ class KernelSyncer:
             self._others.sync(job, done)
             return
         number = next(self._numbers)
-        self._under_way[number] = _UnderWay(done, size, directories)
+        self._under_way[number] = _UnderWay(job, done, size, directories)
         for fd in (*directories, *(file.fd for file in job.files)):
             self._ring.fsync(fd, number)
 
     def submit(self) -> bool:
-        """See `ISyncer`."""
-        return self._ring.submit()
+        """See `ISyncer`; once the kernel has refused, all goes to the others."""
+        try:
+            return self._broken or self._ring.submit()
+        except OSError as error:
+            self._log.critical("io_uring refused, fsync on threads: {e}", e=error)
+            self._broken = True
+        under_way, self._under_way = self._under_way, {}
+        for one in under_way.values():
+            self._close(one.directories)
+            self._others.sync(one.job, one.done)
+        return True
 
     def _close(self, directories: list[int]) -> None:
         for fd in directories:
@@ -134,19 +145,21 @@ class KernelSyncer:
     def doRead(self) -> None:
         """Some fsyncs have ended."""
         for number, code in self._ring.completed():
-            job = self._under_way[number]
-            job.left -= 1
-            if code and job.error is None:
-                job.error = OSError(code, os.strerror(code))
-            if not job.left:
+            one = self._under_way.get(number)
+            if one is None:  # handed to the others meanwhile
+                continue
+            one.left -= 1
+            if code and one.error is None:
+                one.error = OSError(code, os.strerror(code))
+            if not one.left:
                 del self._under_way[number]
-                self._close(job.directories)
-                self._tell(job)
+                self._tell(one)
 
-    def _tell(self, job: _UnderWay) -> None:
+    def _tell(self, one: _UnderWay) -> None:
         """A defect of one partition must not keep the others from being told."""
         try:
-            job.done(job.error)
+            self._close(one.directories)
+            one.done(one.error)
         except Exception:
             self._log.failure("defect after an fsync")
 

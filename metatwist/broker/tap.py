@@ -20,7 +20,12 @@ from metatwist.broker.settings import (
     default_settings,
     load_settings,
 )
-from metatwist.errors import AdminError, SettingsError, StorageError
+from metatwist.errors import (
+    AdminError,
+    SettingsError,
+    StartAbandoned,
+    StorageError,
+)
 
 _LATER_PLUGINS = ("metaslave", "samsa", "gregor", "jettyBroker")
 
@@ -116,11 +121,14 @@ class ConfiguredBroker(Broker):
             self._log.error("{error}", error=error)
 
     def _cannot_start(self, failure: Failure) -> None:
+        if failure.check(StartAbandoned):
+            return
         self._log.critical("cannot start: {reason}", reason=failure.value)
         _tell(f"metaq: cannot start: {failure.getErrorMessage()}\n")
         # twistd knows no other way to end with an error once the reactor runs.
         self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
-        self._reactor.stop()
+        # The reactor may not run yet.
+        self._reactor.callWhenRunning(self._reactor.stop)
 
     def reload(self) -> dict[str, list[str]]:
         """Read the settings again and apply what may change, all or nothing.

@@ -6,6 +6,7 @@ system calls and a turn for every reply. This one tries first and buffers the re
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import deque
 from functools import partial
@@ -22,6 +23,9 @@ RECEIVE_BYTES = 64 * 1024
 # One slow reader's share of a turn, so that a large reply does not delay a put.
 TURN_BYTES = 512 * 1024
 LEAST_BACKLOG = 1024
+
+
+_PEER_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ETIMEDOUT, errno.ENOTCONN)
 
 
 class FileRange:
@@ -157,6 +161,8 @@ class BrokerTransport(tcp.Server):
                 return False
             self._queued_bytes -= sent
             share -= sent
+            protocol: Any = self.protocol
+            protocol.active = True
             if not left:
                 queue.popleft()
                 if isinstance(item, FileRange):
@@ -169,8 +175,8 @@ class BrokerTransport(tcp.Server):
             if not self._drain():
                 return None
         except OSError as error:
-            if error.errno is None:
-                self._log_short_file(error)
+            if self._queue and isinstance(self._queue[0], FileRange):
+                self._log_cut_reply(error)
             return main.CONNECTION_LOST
         self.stopWriting()
         producer: Any = self.producer
@@ -184,8 +190,13 @@ class BrokerTransport(tcp.Server):
             self._closeWriteConnection()
         return None
 
-    def _log_short_file(self, error: OSError) -> None:
-        self._broker_log.error("a reply was cut: {error}", error=error)
+    def _log_cut_reply(self, error: OSError) -> None:
+        """Sending a range fails for the peer's reasons or for the disk's."""
+        if error.errno not in _PEER_GONE:
+            path = str(self._queue[0].file.path)  # type: ignore[union-attr]
+            self._broker_log.error(
+                "a reply was cut, cannot read {path}: {error}", path=path, error=error
+            )
 
     def connectionLost(self, reason: Failure) -> None:
         """Release what was still to be sent."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from metatwist.broker.commit import FAILED, Batch, CommitQueue
+from metatwist.broker.batch import FAILED, Batch
+from metatwist.broker.commit import CommitQueue
 from metatwist.broker.pressure import DiskPressure
 from metatwist.broker.replies import ReplyQueue
 from metatwist.broker.storage.partition_log import SyncJob
@@ -74,7 +75,7 @@ class Turn:
 
     def end(self) -> None:
         """Write, begin flushes, answer, and see who may read on."""
-        while self._touched or self._ready or self._syncing:
+        while self._touched or self._ready:
             touched, self._touched = self._touched, []
             self.lone = len(touched) == 1
             for queue in touched:
@@ -85,6 +86,8 @@ class Turn:
             ready, self._ready = self._ready, {}
             for replies in ready:
                 self._send(replies)
+        if self._syncing:
+            self._submit()
         if self._busy or self._pressure.turn_bytes:
             for queue in [queue for queue in self._busy if queue.idle]:
                 del self._busy[queue]
@@ -103,9 +106,11 @@ class Turn:
         try:
             replies.send_ready()
         except Exception:
-            self._log.failure("defect while answering")
+            self._log.failure("defect while answering; the connection is closed")
+            replies.abort()
 
     def _submit(self) -> None:
         self._syncing = False
         if self.syncer is not None and not self.syncer.submit():
-            self._reactor.callLater(0, self._submit)
+            self._syncing = True
+            self._schedule()

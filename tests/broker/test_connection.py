@@ -250,6 +250,20 @@ class PressureTests(ConnectionCase):
         self.assertEqual(opaques(self.peer.taken()), [0, 1, 2])
 
 
+class TooManyTests(ConnectionCase):
+    """Bounds on the number of connections."""
+
+    environ = {"METATWIST_METATWIST_maxConnections": "2"}
+
+    def test_one_too_many(self) -> None:
+        """Past the limit a connection is closed as it comes, until another has gone."""
+        self.parts.connect()
+        self.assertIsNone(self.parts.factory.buildProtocol(None))
+        self.assertEqual(self.parts.numbers.connections_refused, 1)
+        self.peer.lost()
+        self.assertIsNotNone(self.parts.factory.buildProtocol(None))
+
+
 class TooLargeTests(ConnectionCase):
     """Bounds on one message."""
 

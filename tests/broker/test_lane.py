@@ -182,6 +182,32 @@ class WatchingTests(LaneCase):
 class LossTests(LaneCase):
     """How descriptors end."""
 
+    def test_defect_in_connection_lost(self) -> None:
+        """A defect at the end of one connection leaves the others served."""
+        peer, descriptor = self.descriptor()
+        descriptor.on_read = CONNECTION_LOST
+        self.patch(descriptor, "connectionLost", lambda reason: 1 // 0)
+        other_peer, other = self.descriptor()
+        for one in (descriptor, other):
+            self.lane.addReader(one)
+        for sender in (peer, other_peer):
+            sender.sendall(b"x")
+        wait_readable(other.end)
+        self.lane.doRead()
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual(other.calls, ["read"])
+
+    def test_defect_at_the_end_of_a_turn(self) -> None:
+        """A defect in what ends a turn is logged; the lane goes on."""
+        peer, descriptor = self.descriptor()
+        self.lane.addReader(descriptor)
+        self.patch(self.turn, "end", lambda: 1 // 0)
+        peer.sendall(b"x")
+        wait_readable(descriptor.end)
+        self.lane.doRead()
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertFalse(self.turn.in_lane)
+
     def serve(self, on_read: Any = None, on_write: Any = None) -> list[str]:
         """The calls of a descriptor that is ready for both, over two rounds."""
         peer, descriptor = self.descriptor()

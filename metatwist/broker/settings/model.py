@@ -126,6 +126,7 @@ class BrokerSettings:
     max_header_bytes: int
     max_message_bytes: int
     max_pending_bytes: int
+    max_connections: int
     max_open_segments: int
     retention_bytes: int
     sync_threads: int

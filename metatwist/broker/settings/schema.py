@@ -106,6 +106,15 @@ METATWIST = (
         least=1,
     ),
     Key(
+        name="maxConnections",
+        field="max_connections",
+        kind="int",
+        help="connections at once; more are closed as they come",
+        default="10000",
+        reload="yes",
+        least=1,
+    ),
+    Key(
         name="maxOpenSegments",
         field="max_open_segments",
         kind="int",
