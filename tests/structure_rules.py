@@ -17,13 +17,10 @@ MOST_PARAMETERS = 6
 # Whoever hands work to threads, or counts them (stats).
 THREAD_MODULES = {
     "metatwist.broker.assembly",
-    "metatwist.broker.cleaning",
+    "metatwist.broker.background",
     "metatwist.broker.loading",
-    "metatwist.broker.moving",
-    "metatwist.broker.operations",
     "metatwist.broker.stats",
     "metatwist.broker.syncing",
-    "metatwist.broker.verifying",
 }
 REACTOR_MODULES = {"metatwist.broker.tap", "metatwist.dashboard.tap"}
 FILE_MODULES = {
@@ -140,8 +137,8 @@ def impure_storage(module: Module) -> Iterator[str]:
         return
     yield from module.imports_from(*IMPURE)
     ours = ("metatwist.broker.storage", "metatwist.model", "metatwist.errors")
-    more = ("metatwist.message_times", "metatwist.wire.records", "attrs")
-    yield from _foreign(module, (*ours, *more))
+    base = ("metatwist.data_directory", "metatwist.message_times")
+    yield from _foreign(module, (*ours, *base, "metatwist.wire.records", "attrs"))
     if module.name in FILE_MODULES:
         return
     yield from module.imports_from(*SYSTEM_CALLS)
@@ -156,7 +153,7 @@ def impure_storage(module: Module) -> Iterator[str]:
 
 def impure_base(module: Module) -> Iterator[str]:
     """Values and errors need the standard library only."""
-    base = {"model", "errors", "message_times", "local_socket"}
+    base = {"data_directory", "model", "errors", "message_times", "local_socket"}
     if module.name in {f"metatwist.{name}" for name in base}:
         yield from _foreign(module, ())
 

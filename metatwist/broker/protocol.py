@@ -71,12 +71,14 @@ class BrokerProtocol(TwistedProtocol):
             return
         pressure = self._pressure
         pressure.turn_bytes += len(data)
-        commands = self._reader.feed(data)
+        reader = self._reader
+        commands = reader.feed(data)
         if self._held:
             self._held += commands
         else:
             self._run(commands)
-        self._note_unfinished()
+        if reader.buffered_bytes > SMALL_MESSAGE_BYTES or self._unfinished:
+            self._note_unfinished(reader.buffered_bytes)
 
     def _run(self, commands: list[Message]) -> None:
         """Carry out commands, as far as the peer reads its answers."""
@@ -116,12 +118,10 @@ class BrokerProtocol(TwistedProtocol):
         if over and pressure.too_much_waits(self):
             self._pause("disk")
 
-    def _note_unfinished(self) -> None:
+    def _note_unfinished(self, size: int) -> None:
         """Tell how much of a large message is here; too many of them take turns."""
-        unfinished = self._reader.buffered_bytes
-        if unfinished > SMALL_MESSAGE_BYTES or self._unfinished:
-            self._unfinished = unfinished > SMALL_MESSAGE_BYTES
-            self._pressure.unfinished(self, unfinished if self._unfinished else 0)
+        self._unfinished = size > SMALL_MESSAGE_BYTES
+        self._pressure.unfinished(self, size if self._unfinished else 0)
 
     def memory_is_short(self) -> None:
         """Others go first; `memory_is_there` follows."""

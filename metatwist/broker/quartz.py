@@ -17,8 +17,6 @@ from croniter import CroniterBadDateError, CroniterError, croniter
 
 from metatwist.errors import SettingsError
 
-"""Longest sleep, so that clock steps and new topics are noticed."""
-
 _DAY_S = 86_400
 _YEARS_AHEAD = 130
 """How far croniter looks: enough to reach any year of a Quartz expression."""

@@ -5,7 +5,7 @@ The control socket serves them; a dashboard calls the same functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from attrs import frozen
@@ -148,8 +148,3 @@ def check_span(first: int, last: int) -> None:
         raise AdminError(f"partitions {first} to {last}: needs 0 <= first <= last")
     if last - first > 100_000:
         raise AdminError(f"partitions {first} to {last}: more than 100,000 at once")
-
-
-def names_of(keys: Iterable[tuple[str, int]]) -> list[str]:
-    """`topic-partition` for each."""
-    return [f"{topic}-{partition}" for topic, partition in sorted(keys)]

@@ -1,16 +1,13 @@
-"""The lock of a data directory, as a broker takes it: `flock` of the directory itself.
-
-No lock file is left behind, and the lock ends with its process, however that ends.
-"""
+"""The lock of a data directory, taken for an offline tool as a broker takes it."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from metatwist.data_directory import lock_directory
 from metatwist.errors import AdminError, DirectoryInUse
 
 
@@ -33,19 +30,16 @@ def locked(directory: Path) -> Iterator[int]:
     `AdminError` when the directory cannot be opened.
     """
     try:
-        directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        directory_fd = lock_directory(directory)
     except OSError as error:
         raise AdminError(
             f"cannot open the data directory {directory}: {error.strerror}"
         ) from None
-    try:
-        fcntl.flock(directory_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(directory_fd)
+    if directory_fd is None:
         raise DirectoryInUse(
             f"{directory} is in use: a broker runs on it (or another offline tool); "
             "stop the broker first, or use the verb without `offline`"
-        ) from None
+        )
     try:
         yield directory_fd
     finally:

@@ -16,10 +16,8 @@ from pathlib import Path
 from attrs import frozen
 
 from metatwist.cli.directory_lock import locked
+from metatwist.data_directory import TRASH_PREFIX
 from metatwist.errors import AdminError
-
-# No "-" in it, so that neither broker takes it for a partition (spec storage 2).
-TRASH_PREFIX = "metatwist.deleted."
 
 
 @frozen

@@ -35,7 +35,8 @@ class MessageReader:
 
     `violation` is set once the peer broke the grammar or a limit; what was read before
     it is still returned by the same `feed`, and later bytes are ignored. The same
-    holds after a `QuitCommand`.
+    holds after a `QuitCommand`. `buffered_bytes` counts what is here of a message that
+    has not arrived whole.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class MessageReader:
         self._max_header_bytes = max_header_bytes
         self._max_body_bytes = max_body_bytes
         self._kept: list[bytes] = []
-        self._kept_bytes = 0
+        self.buffered_bytes = 0
         self._needed_bytes = 0  # of the message begun; 0 while its header is incomplete
         self._targets: dict[bytes, tuple[str, int]] = {}
         self._done = False
@@ -55,16 +56,11 @@ class MessageReader:
         self._match_put = _match_put if quick else _match_nothing
         self.violation: ProtocolViolation | None = None
 
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes of a message that has not arrived whole."""
-        return self._kept_bytes
-
     def close(self) -> None:
         """Ignore what comes and forget what came, the connection being gone."""
         self._done = True
         self._kept.clear()
-        self._kept_bytes = 0
+        self.buffered_bytes = 0
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages completed by `data`; an incomplete one yields nothing yet."""
@@ -84,7 +80,7 @@ class MessageReader:
             position = len(data)
             self._done = True
         rest = data[position:] if position < len(data) and not self._done else b""
-        self._kept_bytes = len(rest)
+        self.buffered_bytes = len(rest)
         if rest:
             self._kept.append(rest)
         return messages
@@ -94,7 +90,7 @@ class MessageReader:
 
         This is what keeps slow senders from making the parse quadratic.
         """
-        total = self._kept_bytes + len(data)
+        total = self.buffered_bytes + len(data)
         if self._needed_bytes:
             worth = total >= self._needed_bytes
         else:
@@ -102,7 +98,7 @@ class MessageReader:
             worth = split or b"\r\n" in data or total > self._max_header_bytes + 1
         if not worth:
             self._kept.append(data)
-            self._kept_bytes = total
+            self.buffered_bytes = total
         return worth
 
     def _read_all(self, data: bytes, messages: list[Message]) -> int:

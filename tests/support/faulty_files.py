@@ -118,6 +118,12 @@ class FaultyFiles(FileOps):
         self._paths[fd] = str(path)
         return fd
 
+    def lock_directory(self, path: Path) -> int | None:
+        fd = super().lock_directory(path)
+        if fd is not None:
+            self._paths[fd] = str(path)
+        return fd
+
     def close(self, fd: int) -> None:
         super().close(fd)
         del self._paths[fd]
@@ -168,13 +174,17 @@ class FaultyFiles(FileOps):
         self._check("entries", path)
         return super().entries(path)
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path) -> list[Path]:
         self._check("make_directory", path)
-        super().make_directory(path)
+        return super().make_directory(path)
 
     def remove(self, path: Path) -> None:
         self._check("remove", path)
         super().remove(path)
+
+    def remove_tree(self, path: Path) -> None:
+        self._check("remove_tree", path)
+        super().remove_tree(path)
 
     def rename(self, source: Path, target: Path) -> None:
         self._check("rename", source)

@@ -15,6 +15,7 @@ from attrs import Factory, define, frozen
 from metatwist.broker.storage.partition_log import LogContext, PartitionLog
 from metatwist.broker.storage.recovery import Recovered, RecoveryReport, recover
 from metatwist.broker.storage.segment import parse_name
+from metatwist.data_directory import TRASH_PREFIX
 from metatwist.errors import DirectoryInUse, StorageError
 
 Key = tuple[str, int]
@@ -38,9 +39,13 @@ class PartitionDirectory:
 
 @define
 class Discovery:
-    """What is in the data roots; `problems` are sentences for an operator."""
+    """What is in the data roots; `problems` are sentences for an operator.
+
+    `leftovers`: directories whose deletion began and did not end.
+    """
 
     directories: list[PartitionDirectory] = Factory(list)
+    leftovers: list[Path] = Factory(list)
     problems: list[str] = Factory(list)
 
 
@@ -70,7 +75,7 @@ class Catalog:
         self.problems: list[str] = []
 
     def lock(self, roots: Iterable[Path]) -> None:
-        """Create the data roots and lock them.
+        """Create the data roots, their names synced, and lock them; blocking.
 
         Raises DirectoryInUse when another broker runs on one of them, StorageError when
         one cannot be made or opened.
@@ -78,18 +83,19 @@ class Catalog:
         files = self._context.files
         for root in dict.fromkeys(path.resolve() for path in roots):
             try:
-                files.make_directory(root)
-                self._locks.append(files.open_directory(root))
-                locked = files.lock(self._locks[-1])
+                for made in files.make_directory(root):
+                    files.sync_directory(made.parent)
+                fd = files.lock_directory(root)
             except OSError as error:
                 self.unlock()
                 raise StorageError(f"data directory {root}: {error.strerror}") from None
-            if not locked:
+            if fd is None:
                 self.unlock()
                 raise DirectoryInUse(
                     f"data directory {root} is in use by another broker; stop that one"
                     " or set another dataPath"
                 )
+            self._locks.append(fd)
 
     def unlock(self) -> None:
         """Give the data roots free."""
@@ -107,7 +113,12 @@ class Catalog:
             for path in self._directories(root):
                 key = split_name(path.name)
                 if key is None:
-                    if path.name not in _QUIET_NAMES and "-" in path.name:
+                    if path.name.startswith(TRASH_PREFIX):
+                        found.leftovers.append(path)
+                        found.problems.append(
+                            f"{path}: its deletion was interrupted; it is removed now"
+                        )
+                    elif path.name not in _QUIET_NAMES and "-" in path.name:
                         found.problems.append(f"{path}: not a partition, ignored")
                 elif key in seen:
                     found.problems.append(
@@ -127,6 +138,10 @@ class Catalog:
         for name, is_directory in entries:
             if is_directory:
                 yield root / name
+
+    def remove_leftover(self, path: Path) -> None:
+        """Finish a deletion; blocking. Raises OSError."""
+        self._context.files.remove_tree(path)
 
     def load(self, directory: PartitionDirectory) -> Recovered:
         """Read and repair one partition; blocking. Raises StorageError."""

@@ -59,11 +59,12 @@ class SidecarWriter:
         if segment in self._unsealed:
             self._unsealed.remove(segment)
 
-    def durable(self, end: int, last_id: int) -> None:
+    def durable(self, end: int) -> None:
         """All before `end` is on disk: seal what is now whole."""
         while self._unsealed and self._unsealed[0].end <= end:
             segment = self._unsealed.pop(0)
-            self._checkpoint(segment, "sealed", segment.end, segment.messages, last_id)
+            newest = segment.last_id
+            self._checkpoint(segment, "sealed", segment.end, segment.messages, newest)
             segment.index = None
 
     def maybe_checkpoint(

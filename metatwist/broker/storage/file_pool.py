@@ -24,6 +24,11 @@ class OpenFile:
         self.writable = writable
         self.holders = 1
 
+    def hold(self) -> OpenFile:
+        """Begin one more use of a file that is held already."""
+        self.holders += 1
+        return self
+
     def release(self) -> None:
         """End one use; each `hold` needs exactly one."""
         self.holders -= 1
@@ -35,7 +40,9 @@ class FilePool:
     """Descriptors by path, the least recently used closed past `limit`.
 
     Files in use are never closed, so the number open is at most `limit` or the number
-    in use, whichever is larger.
+    in use, whichever is larger. In use are those that somebody reads or syncs, and
+    each segment with bytes that no fsync has covered yet (see `PartitionLog`): in
+    group commit for as long as a flush takes, in direct mode up to `unflushInterval`.
     """
 
     def __init__(self, files: FileOps, limit: int) -> None:

@@ -6,12 +6,14 @@ refused permission is a test case: hand in another object with these calls.
 
 from __future__ import annotations
 
-import fcntl
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from metatwist.data_directory import lock_directory
 
 _MOST_BUFFERS = 1024  # IOV_MAX of Linux
 
@@ -68,8 +70,9 @@ class FileOps:
         return data
 
     def will_need(self, fd: int, position: int, size: int) -> None:
-        """Ask the system to read ahead."""
-        os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
+        """Ask the system to read ahead, where it can be asked."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
 
     def truncate(self, fd: int, size: int) -> None:
         """Cut the file to `size` bytes."""
@@ -88,16 +91,12 @@ class FileOps:
             os.close(fd)
 
     def open_directory(self, path: Path) -> int:
-        """A descriptor of a directory, for fsync and for locks."""
+        """A descriptor of a directory, for fsync."""
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def lock(self, fd: int) -> bool:
-        """Take the exclusive lock of an open directory; False when another has it."""
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+    def lock_directory(self, path: Path) -> int | None:
+        """A descriptor that holds the directory's lock; None when another has it."""
+        return lock_directory(path)
 
     def status(self, path: Path) -> FileStatus:
         """Size and modification time."""
@@ -109,17 +108,21 @@ class FileOps:
         with os.scandir(path) as found:
             yield from sorted((entry.name, entry.is_dir()) for entry in found)
 
-    def make_directory(self, path: Path) -> None:
-        """Create a directory and its missing parents."""
+    def make_directory(self, path: Path) -> list[Path]:
+        """Create a directory and its missing parents; returns what was made, the
+        highest first. Nothing is synced."""
+        missing = [one for one in (path, *path.parents) if not os.path.lexists(one)]
         os.makedirs(path, exist_ok=True)
+        return missing[::-1]
 
     def remove(self, path: Path) -> None:
         """Remove a file."""
         os.unlink(path)
 
-    def remove_directory(self, path: Path) -> None:
-        """Remove an empty directory."""
-        os.rmdir(path)
+    def remove_tree(self, path: Path) -> None:
+        """Remove a directory with all that is in it; one that is gone is no error."""
+        if os.path.lexists(path):
+            shutil.rmtree(path)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename a file or directory."""
@@ -133,11 +136,6 @@ class FileOps:
         """At most the last `size` bytes of a file."""
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-            return file.read(size)
-
-    def read_head(self, path: Path, size: int) -> bytes:
-        """At most the first `size` bytes of a file."""
-        with open(path, "rb") as file:
             return file.read(size)
 
     def replace_text(self, path: Path, text: bytes) -> None:

@@ -35,6 +35,7 @@ from metatwist.broker.storage.slices import (
 )
 from metatwist.broker.storage.walking import take_facts
 from metatwist.message_times import time_ms_of
+from metatwist.wire.records import message_id_of
 
 
 @frozen
@@ -72,6 +73,11 @@ class PartitionLog:
     """The log of one partition; see the module for its marks and failures.
 
     `failure` is the reason why nothing is written any more, None while all is well.
+
+    Each segment's file is held open from its first unsynced byte until a sync covers
+    its end: the system tells of a failed write-back those who had the file open then.
+    So a partition with unsynced bytes takes a descriptor, seldom two, whatever the
+    pool's limit is; one without takes none.
     """
 
     def __init__(
@@ -85,6 +91,7 @@ class PartitionLog:
         self._segments: list[Segment] = recovered.segments
         self._new_names: list[Path] = []
         self._doomed: list[Path] = []
+        self._unsynced: dict[Segment, OpenFile] = {}
         self._torn = False
         fresh = not self._segments
         if fresh:
@@ -135,14 +142,15 @@ class PartitionLog:
         """
         if self._torn:
             self._cut_back()
-        before = self._active, self._active.end, self._active.messages
+        active = self._active
+        before = active, active.end, active.messages, active.last_id
         try:
             if self._active.size_bytes >= self._context.max_segment_bytes:
                 self._roll()
             if size <= self._context.max_segment_bytes - self._active.size_bytes:
                 self._write(buffers, size, last_id)
             else:
-                self._write_in_pieces(buffers, last_id)
+                self._write_in_pieces(buffers)
         except OSError:
             self._undo(*before)
             raise
@@ -154,7 +162,7 @@ class PartitionLog:
             with suppress(OSError):
                 self._roll()
 
-    def _write_in_pieces(self, buffers: Sequence[bytes], last_id: int) -> None:
+    def _write_in_pieces(self, buffers: Sequence[bytes]) -> None:
         """Roll between records as soon as a segment has reached its limit."""
         first = 0
         while first < len(buffers):
@@ -165,20 +173,21 @@ class PartitionLog:
             while size < room and last < len(buffers):
                 size += len(buffers[last]) + len(buffers[last + 1])
                 last += 2
-            self._write(buffers[first:last], size, last_id)
+            self._write(buffers[first:last], size, message_id_of(buffers[last - 2]))
             first = last
 
     def _write(self, buffers: Sequence[bytes], size: int, last_id: int) -> None:
         segment = self._active
-        file = self._context.pool.hold(segment.path, writable=True)
-        try:
-            self._context.files.append(file.fd, buffers)
-        finally:
-            file.release()
+        file = self._unsynced.get(segment)
+        if file is None:
+            file = self._context.pool.hold(segment.path, writable=True)
+            self._unsynced[segment] = file
+        self._context.files.append(file.fd, buffers)
         if segment.end >= self._sidecars.next_mark:
             self._sidecars.mark(segment, time_ms_of(last_id), segment.end)
         segment.end += size
         segment.messages += len(buffers) >> 1
+        segment.last_id = last_id
 
     def _create(self, start: int) -> Segment:
         path = segment_path(self.directory, start)
@@ -194,7 +203,7 @@ class PartitionLog:
         self._active = segment
         self._sidecars.begin(segment)
 
-    def _undo(self, segment: Segment, end: int, messages: int) -> None:
+    def _undo(self, segment: Segment, end: int, messages: int, last_id: int) -> None:
         """Forget what a failed append wrote, in memory and in the files.
 
         Segments that it began stay, empty, when they follow a full one; the last file
@@ -203,9 +212,11 @@ class PartitionLog:
         while self._active.start > end:
             self._drop_newest()
         if self._active is segment:
-            segment.end, segment.messages = end, messages
+            segment.end, segment.messages, segment.last_id = end, messages, last_id
         else:
-            self._active.end, self._active.messages = self._active.start, 0
+            newest = self._active
+            newest.end, newest.messages, newest.last_id = newest.start, 0, 0
+        self._let_go(self.durable_end)
         self._torn = True
         with suppress(OSError):
             self._cut_back()
@@ -215,7 +226,7 @@ class PartitionLog:
         self._starts.pop()
         self._active = self._segments[-1]
         self._sidecars.reopened(self._active)
-        self._context.pool.forget(gone.path)
+        self._forget_file(gone)
         self._doomed.append(gone.path)
 
     def _cut_back(self) -> None:
@@ -252,7 +263,9 @@ class PartitionLog:
         )
         try:
             for segment in self._segments[self._first_unsynced() :]:
-                job.files.append(self._context.pool.hold(segment.path))
+                file = self._unsynced.get(segment)
+                held = file.hold() if file else self._context.pool.hold(segment.path)
+                job.files.append(held)
         except OSError:
             job.release()
             raise
@@ -270,7 +283,8 @@ class PartitionLog:
         job.release()
         assert self.durable_end <= job.end <= self.log_end, "a mark moved back"
         self.durable_end = job.end
-        self._sidecars.durable(job.end, job.last_id)
+        self._let_go(job.end)
+        self._sidecars.durable(job.end)
         if job.segment is self._active:
             self._sidecars.maybe_checkpoint(
                 job.segment, job.end, job.messages, job.last_id
@@ -279,7 +293,23 @@ class PartitionLog:
     def sync_failed(self, job: SyncJob, reason: str) -> None:
         """Nothing is written any more: what the disk holds is not known."""
         job.release()
+        self.stop(reason)
+
+    def stop(self, reason: str) -> None:
+        """Write nothing any more, until the next start."""
         self.failure = reason
+        self._let_go(self.log_end)
+
+    def _let_go(self, end: int) -> None:
+        """Give back the files of segments that end at `end` or before it."""
+        for segment in [one for one in self._unsynced if one.end <= end]:
+            self._unsynced.pop(segment).release()
+
+    def _forget_file(self, segment: Segment) -> None:
+        file = self._unsynced.pop(segment, None)
+        if file is not None:
+            file.release()
+        self._context.pool.forget(segment.path)
 
     def mark_readable(self, end: int) -> None:
         """Let readers see up to `end`."""
@@ -289,10 +319,10 @@ class PartitionLog:
     def close(self) -> None:
         """Leave a clean-stop marker if all is on disk."""
         if self.failure is None and not self._torn and not self.unsynced_bytes:
-            self._sidecars.durable(self.durable_end, self.last_id)
+            self._sidecars.durable(self.durable_end)
             self._sidecars.clean_stop(self._active, self.last_id)
         for segment in self._segments:
-            self._context.pool.forget(segment.path)
+            self._forget_file(segment)
 
     # -- reading ------------------------------------------------------------------
 
@@ -348,7 +378,7 @@ class PartitionLog:
         """
         assert segment is self._segments[0] and segment is not self._active
         del self._segments[0], self._starts[0]
-        self._context.pool.forget(segment.path)
+        self._forget_file(segment)
         self._sidecars.dropped(segment)
         with suppress(OSError):
             self._context.files.remove(segment.sidecar_path)

@@ -58,16 +58,27 @@ class Segment:
     """One file of a partition. Offsets are absolute; `end` is behind its last byte.
 
     `bad` lists ranges that hold no records; `verified` is False while nobody has
-    walked the file, one that another broker left. `messages` counts whole records.
+    walked the file, one that another broker left. `messages` counts whole records;
+    `last_id` is the id of the last of them, 0 while that is not known.
     """
 
-    __slots__ = ("bad", "end", "index", "messages", "path", "start", "verified")
+    __slots__ = (
+        "bad",
+        "end",
+        "index",
+        "last_id",
+        "messages",
+        "path",
+        "start",
+        "verified",
+    )
 
     def __init__(self, path: Path, start: int, end: int) -> None:
         self.path = path
         self.start = start
         self.end = end
         self.messages = 0
+        self.last_id = 0
         self.bad: tuple[tuple[int, int], ...] = ()
         self.verified = True
         self.index: TimeIndex | None = None

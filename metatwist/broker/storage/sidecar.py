@@ -31,8 +31,9 @@ LONGEST_LINE_BYTES = 128
 class Checkpoint:
     """All bytes of the segment before `end` are on disk, and whole records.
 
-    `last_id` is the id of the last message before `end`, 0 when there is none;
-    `bad_ranges` counts the ranges before `end` that are no records.
+    `last_id` is the id of the last message before `end`, in an empty newest segment
+    that of the partition's newest message, 0 when there is none; `bad_ranges` counts
+    the ranges before `end` that are no records.
     """
 
     kind: str

@@ -120,7 +120,9 @@ def _merge(
 def take_facts(segment: Segment, facts: SidecarFacts) -> None:
     """Let a segment know what its sidecar says, all but the times."""
     segment.bad = tuple(facts.bad)
-    segment.messages = facts.checkpoint.messages if facts.checkpoint else 0
+    checkpoint = facts.checkpoint
+    segment.messages = checkpoint.messages if checkpoint else 0
+    segment.last_id = checkpoint.last_id if checkpoint else 0
     segment.verified = True
 
 
