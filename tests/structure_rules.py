@@ -33,6 +33,7 @@ CLOCKS = {"datetime", "sched", "time"}
 IMPURE = {"asyncio", "logging", "select", "socket", "threading", "twisted"} | CLOCKS
 OUTER_EDGES = {  # where any exception may arrive, and is logged or answered
     "metatwist.broker.admin_request",
+    "metatwist.broker.commit",
     "metatwist.broker.dispatch",
     "metatwist.broker.filters",
     "metatwist.broker.lane",

@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
+from metatwist.broker.background import Background
 from metatwist.broker.cleaning import Cleaning
 from metatwist.broker.commit import CommitContext, CommitQueue
 from metatwist.broker.control import ControlService
@@ -167,7 +168,14 @@ class Broker(MultiService):
         self._start_services(self.parts)
 
     def _assemble(self) -> Parts:
-        inline = InlineSync(self._files, self.numbers, self._turn, time.monotonic)
+        background = Background(self._reactor, self._background)
+        inline = InlineSync(
+            self._files,
+            self.numbers,
+            self._turn,
+            lambda: background.jobs > 0,
+            time.monotonic,
+        )
         commit = CommitContext(
             sync=self._turn.sync,
             numbers=self.numbers,
@@ -192,8 +200,7 @@ class Broker(MultiService):
         gets = GetPath(topics, filters, numbers, files, self._address)
         stats = Stats(topics, numbers, self._reactor.seconds)
         dispatch = Dispatch(topics, puts, gets, stats, numbers)
-        background = self._reactor, self._background
-        cleaning = Cleaning(*background, topics, files, self._seconds)
+        cleaning = Cleaning(background, topics, files, self._seconds)
         return Parts(
             topics=topics,
             factory=BrokerFactory(dispatch, self._pressure, files),
@@ -203,9 +210,9 @@ class Broker(MultiService):
                 BrokerCollector(numbers, topics),
             ),
             cleaning=cleaning,
-            verifying=Verifying(*background, topics, files),
-            moving=Moving(*background, topics, files),
-            operations=Operations(*background, files, topics, cleaning),
+            verifying=Verifying(background, topics, files),
+            moving=Moving(background, topics, files),
+            operations=Operations(background, files, topics, cleaning),
         )
 
     def _syncer(self) -> ISyncer:

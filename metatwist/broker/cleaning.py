@@ -2,19 +2,21 @@
 
 A segment stays readable until its file is gone or archived, and stays for good when
 that fails. Oldest first, and nothing behind one that had to stay (spec storage 13,
-D-12, D-13). What readers cannot see yet stays as well.
+D-12, D-13). What readers cannot see yet stays as well. A segment whose file somebody
+has removed by hand is let go of when it is the oldest: its messages are gone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
-from twisted.internet.threads import deferToThreadPool
+from attrs import Factory, define
+from twisted.internet.defer import inlineCallbacks
 from twisted.logger import Logger
-from twisted.python.threadpool import ThreadPool
 
+from metatwist.broker.background import Background
 from metatwist.broker.settings import TopicSettings
 from metatwist.broker.storage.archive import (
     archive_segment,
@@ -34,6 +36,14 @@ from metatwist.broker.topics import Topics
 from metatwist.errors import StorageError
 
 
+@define
+class _Found:
+    """What retention decides by; `missing` are segments without a file."""
+
+    ages: list[SegmentAge] = Factory(list)
+    missing: list[Segment] = Factory(list)
+
+
 class Cleaning:
     """Runs retention over topics; `seconds` is the wall clock."""
 
@@ -41,18 +51,16 @@ class Cleaning:
 
     def __init__(
         self,
-        reactor: Any,
-        pool: ThreadPool,
+        background: Background,
         topics: Topics,
         files: FileOps,
         seconds: Callable[[], float],
     ) -> None:
-        self._reactor = reactor
-        self._pool = pool
+        self._background = background
         self._topics = topics
         self._files = files
         self._seconds = seconds
-        self._cleaned: set[PartitionLog] = set()
+        self._told: set[Segment] = set()
         self.stopping = False
         self.removed_segments = 0
         self.failed_segments = 0
@@ -64,18 +72,23 @@ class Cleaning:
 
     @inlineCallbacks
     def run(self, names: Iterable[str]) -> Any:
-        """Apply the policies of these topics; fires with the segments removed."""
+        """Apply the policies of these topics; fires with the segments removed.
+
+        A partition at which other work goes on is left to the next run.
+        """
         wanted, removed = set(names), 0
-        settings = self._topics.settings_of_stored()
-        for (topic, partition), log in list(self._topics.catalog.logs.items()):
-            taken = (topic, partition) in self._topics.busy or log in self._cleaned
-            if topic not in wanted or taken or self.stopping:
+        topics = self._topics
+        settings = topics.settings_of_stored()
+        for key in list(topics.catalog.logs):
+            log = topics.catalog.logs.get(key)
+            taken = key in topics.busy or key in topics.in_work
+            if key[0] not in wanted or log is None or taken or self.stopping:
                 continue
-            self._cleaned.add(log)
+            topics.in_work.add(key)
             try:
-                count = yield self._clean(log, settings[topic])
+                count = yield self._clean(log, settings[key[0]])
             finally:
-                self._cleaned.discard(log)
+                topics.in_work.discard(key)
             removed += count
         return removed
 
@@ -83,16 +96,20 @@ class Cleaning:
     def _clean(self, log: PartitionLog, settings: TopicSettings) -> Any:
         removed = 0
         try:
-            yield self._in_thread(remove_leftovers, log.directory)
-            ages = yield self._in_thread(
-                self._ages, list(log.segments), log.readable_end
+            yield self._background.run(remove_leftovers, log.directory)
+            found = yield self._background.run(
+                self._look, list(log.segments), log.readable_end
             )
+            self._tell(found.missing)
             limits = RetentionLimits(
                 settings.delete_policy.max_age_s, self._size_limit(settings)
             )
-            for removal in removable(ages, limits, self._seconds()):
+            for removal in removable(found.ages, limits, self._seconds()):
                 if self.stopping:
                     break
+                if log.segments[0] in found.missing:
+                    self._let_go(log)
+                    continue
                 yield self._remove(log, removal, settings)
                 removed += 1
         except (StorageError, OSError) as error:
@@ -104,17 +121,43 @@ class Cleaning:
     def _size_limit(self, settings: TopicSettings) -> int:
         return settings.retention_bytes or self._topics.settings.retention_bytes
 
-    def _ages(self, segments: list[Segment], readable_end: int) -> list[SegmentAge]:
-        last = len(segments) - 1
-        return [
-            SegmentAge(
-                segment.start,
-                segment.size_bytes,
-                self._files.status(segment.path).modified_s,
-                at != last and segment.end <= readable_end,
-            )
-            for at, segment in enumerate(segments)
-        ]
+    def _look(self, segments: list[Segment], readable_end: int) -> _Found:
+        found = _Found()
+        for segment in segments:
+            sealed = segment is not segments[-1] and segment.end <= readable_end
+            size, modified_s = segment.size_bytes, -math.inf
+            try:
+                modified_s = self._files.status(segment.path).modified_s
+            except FileNotFoundError:
+                if segment is segments[-1]:
+                    raise
+                found.missing.append(segment)
+                size = 0
+            found.ages.append(SegmentAge(segment.start, size, modified_s, sealed))
+        return found
+
+    def _tell(self, missing: list[Segment]) -> None:
+        for segment in missing:
+            if segment not in self._told:
+                self._told.add(segment)
+                self._log.error(
+                    "retention: {path} is not there any more, removed by somebody else;"
+                    " its messages, offsets {start} to {end}, are lost",
+                    path=str(segment.path),
+                    start=segment.start,
+                    end=segment.end,
+                )
+
+    def _let_go(self, log: PartitionLog) -> None:
+        """Forget the oldest segment, whose file is missing; readers go on behind it."""
+        segment = log.segments[0]
+        log.drop_front(segment)
+        self._told.discard(segment)
+        self._log.warn(
+            "retention: {path} is forgotten, its partition now begins at {start}",
+            path=str(segment.path),
+            start=log.start,
+        )
 
     @inlineCallbacks
     def _remove(
@@ -126,9 +169,10 @@ class Cleaning:
         file = log.open(segment)
         try:
             if policy.kind == "archive":
-                yield self._in_thread(archive_segment, segment.path, policy.compress)
+                archive = archive_segment, segment.path, policy.compress
+                yield self._background.run(*archive)
             else:
-                yield self._in_thread(delete_segment, segment.path)
+                yield self._background.run(delete_segment, segment.path)
             log.drop_front(segment)
         finally:
             file.release()
@@ -138,6 +182,3 @@ class Cleaning:
             action="archived" if policy.kind == "archive" else "deleted",
             reason=removal.reason.value,
         )
-
-    def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-        return deferToThreadPool(self._reactor, self._pool, call, *arguments)

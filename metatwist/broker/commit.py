@@ -206,12 +206,15 @@ class CommitQueue:
 
     def _sync_ended(self, error: OSError | None) -> None:
         job, self._job = self._job, None
+        assert job is not None, "a sync that nobody asked for"
         numbers = self._context.numbers
         numbers.flushes += 1
         numbers.syncs_under_way -= 1
-        if job is None:  # the partition was stopped meanwhile
-            return
         numbers.flush_duration.observe(perf_counter() - self._job_began_s)
+        if self.log.failure is not None:  # the partition was stopped meanwhile
+            job.release()
+            self._tell_idle()
+            return
         if error is not None:
             numbers.flush_failed += 1
             self._stop(job, f"fsync failed: {error}")
@@ -231,16 +234,18 @@ class CommitQueue:
         self._tell_idle()
 
     def stop(self, reason: str) -> None:
-        """Take no more puts, for a reason that lies outside."""
-        job, self._job = self._job, None
-        self._stop(job, reason)
+        """Take no more puts, for a reason that lies outside.
+
+        A sync that is under way keeps its files until it ends.
+        """
+        self._stop(None, reason)
 
     def _stop(self, job: SyncJob | None, reason: str) -> None:
         """The partition takes no more puts until the broker has been restarted."""
         if job is not None:
             self.log.sync_failed(job, reason)
         else:
-            self.log.failure = reason
+            self.log.stop(reason)
         self._log.critical(
             "{name}: STOPPED, puts are refused: {reason}. What was acknowledged before"
             " is still served. Check the disk, then restart the broker.",

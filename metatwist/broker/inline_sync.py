@@ -1,10 +1,10 @@
 """Sync a lone put at once, on the reactor's thread, while the disk is quick.
 
 Handing an fsync to a kernel worker and back costs a lone producer a part of its rate.
-So when one put waits and nothing else is under way, it is synced in place. The stall
-this can cause is bounded: after a slow one nothing is synced in place for a while, for
-twice as long each time. Counted (`inline_flushes`, `inline_stalls`), shown by `status`,
-and switched off by `inlineSync`.
+So when one put waits and nothing else is under way, it is synced in place. How long one
+fsync takes nobody can bound, but how often a slow one stalls the broker is: after it
+nothing is synced in place for a while, for twice as long each time. Counted
+(`inline_flushes`, `inline_stalls`), shown by `status`, switched off by `inlineSync`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,24 @@ _CALM_AFTER = 1000
 
 
 class InlineSync:
-    """Decides, syncs and measures; `seconds` is a monotonic clock."""
+    """Decides, syncs and measures.
+
+    `busy` tells that the broker's own background work uses the disk; `seconds` is a
+    monotonic clock.
+    """
 
     def __init__(
         self,
         files: FileOps,
         numbers: BrokerNumbers,
         turn: Turn,
+        busy: Callable[[], bool],
         seconds: Callable[[], float],
     ) -> None:
         self._files = files
         self._numbers = numbers
         self._turn = turn
+        self._busy = busy
         self._seconds = seconds
         self._not_before_s = 0.0
         self._pause_s = _SHORTEST_PAUSE_S
@@ -44,7 +50,7 @@ class InlineSync:
         """fsync now if `waiting` is one put and all is calm; see `CommitContext`."""
         if waiting != 1 or not self._turn.lone or self._numbers.syncs_under_way > 1:
             return None
-        if len(job.files) != 1 or job.directories:
+        if len(job.files) != 1 or job.directories or self._busy():
             return None
         began_s = self._seconds()
         if began_s < self._not_before_s:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList
@@ -19,7 +22,10 @@ _IN_PARALLEL = 8
 
 
 class Loading:
-    """Loads what was discovered into a catalog; one bad partition stops no other."""
+    """Loads what was discovered into a catalog; one bad partition stops no other.
+
+    Deletions that were interrupted are finished as well.
+    """
 
     def __init__(
         self, reactor: Any, pool: ThreadPool, catalog: Catalog, found: Discovery
@@ -28,13 +34,17 @@ class Loading:
         self._pool = pool
         self._catalog = catalog
         self._directories = found.directories
+        self._leftovers = found.leftovers
         self._done = 0
         self.abandoned = False
 
     def start(self) -> Deferred[Any]:
         """Fires when all partitions are loaded or known to be unusable."""
-        work = iter(self._directories)
-        steps = (self._load(one) for one in work if not self.abandoned)
+        calls = chain(
+            (partial(self._load, one) for one in self._directories),
+            (partial(self._remove, one) for one in self._leftovers),
+        )
+        steps = (call() for call in calls if not self.abandoned)
         cooperator = Cooperator(scheduler=lambda call: self._reactor.callLater(0, call))
         return DeferredList(
             [cooperator.cooperate(steps).whenDone() for _ in range(_IN_PARALLEL)]
@@ -47,6 +57,18 @@ class Loading:
         loading.addCallback(lambda found: self._catalog.loaded(directory, found))
         loading.addErrback(self._failed, directory)
         return loading.addCallback(self._progress)
+
+    def _remove(self, leftover: Path) -> Deferred[None]:
+        removing: Deferred[Any] = deferToThreadPool(
+            self._reactor, self._pool, self._catalog.remove_leftover, leftover
+        )
+        return removing.addErrback(
+            lambda failure: _log.error(
+                "cannot delete {path}: {reason}",
+                path=str(leftover),
+                reason=str(failure.value),
+            )
+        )
 
     def _failed(self, failure: Failure, directory: PartitionDirectory) -> None:
         reason = str(failure.value)

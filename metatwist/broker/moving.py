@@ -1,25 +1,25 @@
 """Deleting and renumbering partitions of a running broker.
 
 The partitions are taken out of service first: their puts are refused with 403 and their
-gets find nothing until the work is done. Their files change on a thread.
+gets find nothing until the work is done. Their files change on a thread. A partition
+that retention or verification works on is not touched.
 """
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
-from twisted.python.threadpool import ThreadPool
 
+from metatwist.broker.background import Background
 from metatwist.broker.storage.catalog import Catalog, Key, PartitionDirectory
 from metatwist.broker.storage.files import FileOps
 from metatwist.broker.storage.partition_log import PartitionLog
 from metatwist.broker.topics import Topics
+from metatwist.data_directory import TRASH_PREFIX
 from metatwist.errors import AdminError, StorageError
 
 
@@ -28,11 +28,8 @@ class Moving:
 
     _log = Logger()
 
-    def __init__(
-        self, reactor: Any, pool: ThreadPool, topics: Topics, files: FileOps
-    ) -> None:
-        self._reactor = reactor
-        self._pool = pool
+    def __init__(self, background: Background, topics: Topics, files: FileOps) -> None:
+        self._background = background
         self._topics = topics
         self._files = files
 
@@ -54,8 +51,7 @@ class Moving:
         yield self._take_out(keys, "being deleted")
         try:
             for key, path in zip(keys, paths, strict=True):
-                self._topics.forget(key)
-                yield self._in_thread(self._delete, path)
+                yield self._delete(key, path)
                 self._log.info("{path} deleted by an operator", path=str(path))
         except OSError as error:
             raise AdminError(f"not all was deleted: {error}") from error
@@ -67,7 +63,8 @@ class Moving:
     def move(self, topic: str, first: int, last: int, offset: int) -> Any:
         """Renumber partitions by `offset`; fires with the new names.
 
-        Refused when a source is missing, or a target outside the moved set exists.
+        Refused when a source is missing or stopped, or a target outside the moved set
+        exists.
         """
         moves = self._plan(topic, first, last, offset)
         sources = [source for source, _ in moves]
@@ -76,16 +73,14 @@ class Moving:
         paths = {key: self._catalog.logs[key].directory for key in sources}
         yield self._take_out(everything, "being moved")
         try:
+            for source in sources:  # the last sync may have failed
+                self._refuse_stopped(source)
             for source, target in moves:
                 path = paths[source]
                 where = PartitionDirectory(
                     *target, path.with_name(f"{topic}-{target[1]}")
                 )
-                self._topics.forget(source)
-                yield self._in_thread(self._rename, path, where.path)
-                found = yield self._in_thread(self._catalog.load, where)
-                log = self._catalog.loaded(where, found)
-                self._topics.add(*target, log)
+                yield self._move(source, path, where)
                 self._log.info(
                     "{path} is now {name}", path=str(path), name=where.path.name
                 )
@@ -94,6 +89,35 @@ class Moving:
         finally:
             self._put_back(everything)
         return {"moved": [f"{topic}-{number}" for _, number in sorted(targets)]}
+
+    @inlineCallbacks
+    def _delete(self, key: Key, path: Path) -> Any:
+        doomed = path.with_name(TRASH_PREFIX + path.name.replace("-", "."))
+        # One that lies there is what a deletion left that was interrupted.
+        yield self._background.run(self._files.remove_tree, doomed)
+        yield self._background.run(self._files.rename, path, doomed)
+        self._topics.forget(key)
+        yield self._background.run(self._files.sync_directory, path.parent)
+        yield self._background.run(self._files.remove_tree, doomed)
+
+    @inlineCallbacks
+    def _move(self, source: Key, path: Path, where: PartitionDirectory) -> Any:
+        yield self._background.run(self._files.rename, path, where.path)
+        self._topics.forget(source)
+        try:
+            yield self._background.run(self._files.sync_directory, path.parent)
+            found = yield self._background.run(self._catalog.load, where)
+        except (OSError, StorageError) as error:
+            self._catalog.load_failed(where, str(error))
+            raise
+        self._topics.add(*where.key, self._catalog.loaded(where, found))
+
+    def _refuse_stopped(self, key: Key) -> None:
+        # Loaded under another number it would look healthy.
+        reason = self._catalog.logs[key].failure
+        if reason is not None:
+            topic, number = key
+            raise AdminError(f"{topic}-{number} is stopped: {reason}; restart first")
 
     def _plan(
         self, topic: str, first: int, last: int, offset: int
@@ -108,6 +132,7 @@ class Moving:
         for number in numbers:
             if (topic, number) not in self._catalog.logs:
                 raise AdminError(f"{topic}-{number} has no store")
+            self._refuse_stopped((topic, number))
             target = number + offset
             taken = (topic, target) in self._catalog.logs and target not in numbers
             if taken or (topic, target) in self._catalog.failed:
@@ -117,11 +142,7 @@ class Moving:
 
     @inlineCallbacks
     def _take_out(self, keys: list[Key], why: str) -> Any:
-        taken = [key for key in keys if key in self._topics.busy]
-        if taken:
-            topic, number = taken[0]
-            state = self._topics.busy[taken[0]]
-            raise AdminError(f"{topic}-{number} is {state}; try again when it is done")
+        self._refuse_taken(keys)
         for key in keys:
             self._topics.busy[key] = why
         self._topics.changed()
@@ -138,15 +159,25 @@ class Moving:
             self._put_back(keys)
             raise AdminError(f"nothing was changed: {error}") from error
 
+    def _refuse_taken(self, keys: list[Key]) -> None:
+        for key in keys:
+            name, state = f"{key[0]}-{key[1]}", self._topics.busy.get(key)
+            if state is not None:
+                raise AdminError(f"{name} is {state}; try again when it is done")
+            if key in self._topics.in_work:
+                raise AdminError(
+                    f"{name}: retention (or verification) is at work on it; try again"
+                )
+
     @inlineCallbacks
     def _sync_and_close(self, log: PartitionLog) -> Any:
         if log.unsynced_bytes and log.failure is None:
             job = log.sync_job()
             try:
                 for directory in job.directories:
-                    yield self._in_thread(self._files.sync_directory, directory)
+                    yield self._background.run(self._files.sync_directory, directory)
                 for file in job.files:
-                    yield self._in_thread(self._files.sync, file.fd)
+                    yield self._background.run(self._files.sync, file.fd)
             except OSError as error:
                 log.sync_failed(job, str(error))
             else:
@@ -157,17 +188,3 @@ class Moving:
         for key in keys:
             self._topics.busy.pop(key, None)
         self._topics.changed()
-
-    def _rename(self, source: Path, target: Path) -> None:
-        self._files.rename(source, target)
-        self._files.sync_directory(target.parent)
-
-    def _delete(self, path: Path) -> None:
-        # No `-` in the name, so that neither broker takes a half-deleted folder for a
-        # partition after a crash.
-        doomed = path.with_name(f"metatwist.deleted.{path.name.replace('-', '.')}")
-        self._rename(path, doomed)
-        shutil.rmtree(doomed)
-
-    def _in_thread(self, call: Any, *arguments: Any) -> Deferred[Any]:
-        return deferToThreadPool(self._reactor, self._pool, call, *arguments)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks
-from twisted.internet.threads import deferToThreadPool
-from twisted.python.threadpool import ThreadPool
 
+from metatwist.broker.background import Background
 from metatwist.broker.cleaning import Cleaning
 from metatwist.broker.commit import CommitQueue
 from metatwist.broker.storage.files import FileOps
-from metatwist.broker.storage.partition_log import PartitionLog
 from metatwist.broker.storage.times import offset_at
 from metatwist.broker.topics import Topics
 from metatwist.errors import AdminError
@@ -22,14 +20,12 @@ class Operations:
 
     def __init__(
         self,
-        reactor: Any,
-        pool: ThreadPool,
+        background: Background,
         files: FileOps,
         topics: Topics,
         cleaning: Cleaning,
     ) -> None:
-        self._reactor = reactor
-        self._pool = pool
+        self._background = background
         self._files = files
         self._topics = topics
         self._cleaning = cleaning
@@ -61,17 +57,17 @@ class Operations:
     @inlineCallbacks
     def offset_at(self, topic: str, partition: int, time_ms: int) -> Any:
         """The offset of the first message stored at or after a time."""
-        log = self._topics.catalog.logs.get((topic, partition))
+        key = topic, partition
+        log = self._topics.catalog.logs.get(key)
         if log is None:
             raise AdminError(f"nothing is stored in {topic}-{partition}")
+        if key in self._topics.busy:
+            raise AdminError(f"{topic}-{partition} is {self._topics.busy[key]}")
         segments, end = tuple(log.segments), log.readable_end
-        offset = yield deferToThreadPool(
-            self._reactor, self._pool, self._search, log, segments, end, time_ms
+        offset = yield self._background.run(
+            offset_at, segments, end, time_ms, self._files
         )
         return {"topic": topic, "partition": partition, "offset": offset, "end": end}
-
-    def _search(self, log: PartitionLog, segments: Any, end: int, time_ms: int) -> int:
-        return offset_at(segments, end, time_ms, self._files)
 
 
 def synced(queue: CommitQueue) -> Deferred[None]:

@@ -15,7 +15,7 @@ from metatwist.broker.commit import CommitQueue
 from metatwist.broker.message_ids import SEQUENCE_MASK, MessageIds
 from metatwist.broker.numbers import BrokerNumbers
 from metatwist.broker.replies import ReplyQueue
-from metatwist.broker.topics import Topics
+from metatwist.broker.topics import BROKER_CHOOSES, Topics
 from metatwist.errors import BrokerError, PartitionClosed, TransactionUnknown
 from metatwist.wire.commands import (
     NO_CHECKSUM,
@@ -25,7 +25,6 @@ from metatwist.wire.commands import (
 )
 from metatwist.wire.records import CHECKSUM_MASK, HEADER_BYTES, crc32, pack_header
 
-BROKER_CHOOSES = -1
 BAD_CHECKSUM = (
     "Checksum failure,message may be corrupted when transfering on networking."
 )
@@ -114,13 +113,8 @@ class PutPath:
         return queue
 
     def _any_open(self, topic: str) -> int:
-        """A partition at random, closed ones left out (spec 7.9)."""
-        count = self._topics.partition_count(topic)
-        is_closed = self._topics.is_closed
-        open_ones = [number for number in range(count) if not is_closed(topic, number)]
-        if not open_ones:
-            raise PartitionClosed(self._topics.closed_text(BROKER_CHOOSES))
-        return self._choose(open_ones)
+        """A partition at random of those that take puts now (spec 7.9)."""
+        return self._choose(self._topics.writable_partitions(topic))
 
     def _refuse(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from attrs import define, evolve
@@ -168,9 +168,10 @@ class Stats:
 
     def _list_topics(self) -> list[str]:
         stored = self._topics.settings_of_stored()
+        totals = self._totals(stored)
         lines = []
         for topic, settings in stored.items():
-            partitions, messages, size = self._totals(topic)
+            partitions, messages, size = totals[topic]
             publish, subscribe = settings.accept_publish, settings.accept_subscribe
             lines.append(
                 f"{topic} partitions {partitions} message_count {messages}"
@@ -180,11 +181,15 @@ class Stats:
         empty = sorted(self._topics.settings.topics.keys() - stored.keys())
         return lines + [f"{topic} *Empty*" for topic in empty]
 
-    def _totals(self, topic: str) -> tuple[int, int, int]:
-        catalog = self._topics.catalog
-        logs = [catalog.logs[topic, one] for one in catalog.partitions_of(topic)]
-        messages = sum(log.messages for log in logs)
-        return len(logs), messages, sum(log.size_bytes for log in logs)
+    def _totals(self, topics: Iterable[str]) -> dict[str, tuple[int, int, int]]:
+        """(partitions, messages, bytes) of each of `topics`."""
+        totals = dict.fromkeys(topics, (0, 0, 0))
+        for (topic, _), log in self._topics.catalog.logs.items():
+            if topic in totals:
+                partitions, messages, size = totals[topic]
+                messages, size = messages + log.messages, size + log.size_bytes
+                totals[topic] = partitions + 1, messages, size
+        return totals
 
     def _offsets(self) -> list[str]:
         return [
@@ -201,7 +206,7 @@ class Stats:
         return ["reset ok"]
 
     def _one_topic(self, topic: str) -> list[str]:
-        partitions, messages, size = self._totals(topic)
+        partitions, messages, size = self._totals([topic])[topic]
         configured = topic in self._topics.settings.topics
         code = 0 if partitions else 2 if configured else 1
         head = [

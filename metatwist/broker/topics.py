@@ -23,11 +23,17 @@ from metatwist.errors import (
     WrongPartition,
 )
 
+BROKER_CHOOSES = -1
 _MOST_REMEMBERED_NAMES = 10_000
 
 
 class Topics:
-    """Live topics over a catalog; `settings` are those in force."""
+    """Live topics over a catalog; `settings` are those in force.
+
+    `busy` are partitions out of service, and why (moved, deleted). `in_work` are those
+    in service whose files retention or verification works on: nobody else may touch
+    their directory meanwhile.
+    """
 
     _log = Logger()
 
@@ -39,9 +45,11 @@ class Topics:
         self.queues: dict[Key, CommitQueue] = {}
         self.closed: set[Key] = set()
         self.busy: dict[Key, str] = {}
+        self.in_work: set[Key] = set()
         self._commit = commit
         self._listeners: list[Callable[[], object]] = []
         self._accepted: dict[str, TopicSettings] = {}
+        self._writable: dict[str, list[int]] = {}
         self._stored: set[str] = set()
         for (topic, partition), log in catalog.logs.items():
             self._add_queue(topic, partition, log)
@@ -53,6 +61,7 @@ class Topics:
     def changed(self) -> None:
         """Let caches be dropped."""
         self._accepted.clear()
+        self._writable.clear()
         for call in self._listeners:
             call()
 
@@ -123,6 +132,43 @@ class Topics:
         """The words of spec 3.2 step 2."""
         return f"partition[{self.settings.broker_id}-{partition}] has been closed"
 
+    def writable_partitions(self, topic: str) -> list[int]:
+        """The partitions that take puts now, ascending; not to be changed.
+
+        Left out are those that are closed, moved, deleted, stopped or that could not be
+        loaded. One without a store is in. Remembered until the next change.
+
+        Raises TopicRefused; PartitionClosed when none is left and all are closed or
+        being moved or deleted; PartitionStopped when none is left otherwise.
+        """
+        found = self._writable.get(topic)
+        if found is None:
+            found = self._find_writable(topic)
+            if len(self._writable) < _MOST_REMEMBERED_NAMES:
+                self._writable[topic] = found
+        return found
+
+    def _find_writable(self, topic: str) -> list[int]:
+        found, stopped = [], None
+        for number in range(self.partition_count(topic)):
+            key = topic, number
+            if key in self.closed or key in self.busy:
+                continue
+            reason = self._stopped_by(key)
+            if reason is None:
+                found.append(number)
+            stopped = stopped or reason
+        if found:
+            return found
+        if stopped is not None:
+            raise PartitionStopped(stopped)
+        raise PartitionClosed(self.closed_text(BROKER_CHOOSES))
+
+    def _stopped_by(self, key: Key) -> str | None:
+        """Why a partition can't be written, None when it can, as far as is known."""
+        queue = self.queues.get(key)
+        return self.catalog.failed.get(key) if queue is None else queue.log.failure
+
     def queue_for_put(self, topic: str, partition: int) -> CommitQueue:
         """The partition's queue, its store created on first use.
 
@@ -171,6 +217,9 @@ class Topics:
         """Drop a partition whose directory is gone."""
         self.queues.pop(key, None)
         self.catalog.logs.pop(key, None)
+        self._commit.numbers.partitions.pop(key, None)
+        if not any(topic == key[0] for topic, _ in self.catalog.logs):
+            self._stored.discard(key[0])
         self.closed.discard(key)
         self.changed()
 

@@ -18,6 +18,30 @@ def reload(before: str, after: str) -> Reload:
     return compare(load(MINIMAL + before), load(MINIMAL + after))
 
 
+class NewRootTests(SynchronousTestCase):
+    """Data roots that a reload brings."""
+
+    def test_unknown_root(self) -> None:
+        """A new topic's root that the broker has not locked and read waits for a
+        restart; its messages go where those of others go."""
+        found = reload(
+            "[system]\ndataPath=/a\n",
+            "[system]\ndataPath=/a\n[topic=new]\ndataPath=/b\n",
+        )
+        self.assertEqual(found.changed, ("topic new: added",))
+        self.assertEqual(
+            found.needs_restart, ("topic new: dataPath /a -> /b, waits for a restart",)
+        )
+        self.assertEqual(found.settings.topics["new"].data_path, Path("/a"))
+
+    def test_known_root(self) -> None:
+        """A root that is in use already holds at once."""
+        before = "[topic=old]\ndataPath=/b\n"
+        found = reload(before, f"{before}[topic=new]\ndataPath=/b\n")
+        self.assertEqual(found.needs_restart, ())
+        self.assertEqual(found.settings.topics["new"].data_path, Path("/b"))
+
+
 class BrokerTests(SynchronousTestCase):
     """Keys of [system], [metatwist] and [zookeeper]."""
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -14,10 +15,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from metatwist.broker.storage.catalog import Catalog, split_name
 from metatwist.broker.storage.file_pool import FilePool
 from metatwist.broker.storage.files import FileOps
-from metatwist.broker.storage.partition_log import LogContext
+from metatwist.broker.storage.partition_log import LogContext, PartitionLog
 from metatwist.broker.storage.segment import segment_path
 from metatwist.errors import DirectoryInUse, StorageError
-from tests.storage.log_tools import contents, records, store
+from tests.storage.log_tools import append, contents, records, store, sync
 from tests.support.faulty_files import FaultyFiles
 
 OTHER_BROKER = """
@@ -62,6 +63,24 @@ class LockTests(CatalogCase):
         self.assertEqual(list(self.root.iterdir()), [])
         self.assertEqual(list(self.other_root.iterdir()), [])
         catalog.close()
+
+    def test_names_are_synced(self) -> None:
+        """The names of roots that were made, and of their parents, are on disk before
+        anything is stored; those that were there cost nothing."""
+        synced: list[Path] = []
+        self.files.sync_directory = synced.append  # type: ignore[method-assign]
+        for _ in range(2):
+            catalog = self.catalog()
+            catalog.lock([self.root, self.other_root])
+            catalog.close()
+        parent = self.root.parent
+        self.assertEqual(synced, [parent.parent, parent, parent])
+
+    def test_name_that_cannot_be_synced(self) -> None:
+        """A root whose name cannot be made durable is not used."""
+        self.files.fail("sync_directory", errno.EIO)
+        error = self.assertRaises(StorageError, self.catalog().lock, [self.root])
+        self.assertIn(str(self.root), str(error))
 
     def test_second_broker_is_refused(self) -> None:
         """A second broker on any of the roots is refused, and told what to do."""
@@ -265,6 +284,101 @@ class ManySegmentsTests(CatalogCase):
         store(log, self.files, batch)
         self.assertEqual(contents(log), batch)
         self.assertLessEqual(self.files.open_fds, 4)
+
+
+class UnsyncedTests(CatalogCase):
+    """Files with bytes that are not on disk stay open, so that the system can tell of
+    a failed write-back."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.root.mkdir(parents=True)
+        self.owner = self.catalog(descriptors=1, segment_bytes=200)
+        self.log = self.owner.create(self.root, "a", 0)
+        sync(self.log, self.files)
+        self.others = [self.owner.create(self.root, "a", n) for n in (1, 2)]
+
+    def push_out(self) -> None:
+        """Use other files, more than the pool keeps."""
+        for log in self.others:
+            log.open(log.segments[-1]).release()
+
+    def opened(self, log: PartitionLog, at: int = -1) -> int:
+        """How often a segment's file is opened to be synced."""
+        self.push_out()
+        self.files.calls.clear()
+        self.owner._context.pool.hold(log.segments[at].path).release()
+        return self.files.calls["open"]
+
+    def test_until_it_is_synced(self) -> None:
+        """A file is kept open from its first unsynced write until a sync that covers
+        it has ended, and not a moment longer."""
+        self.assertEqual(self.opened(self.log), 1)
+        for record in records(0, [30, 30]):
+            append(self.log, [record])
+            self.assertEqual(self.opened(self.log), 0)
+        job = self.log.sync_job()
+        append(self.log, records(2, [30]))
+        self.log.synced(job)
+        self.assertEqual(self.opened(self.log), 0)
+        sync(self.log, self.files)
+        self.assertEqual(self.opened(self.log), 1)
+
+    def test_full_segments(self) -> None:
+        """Segments that became full before they were synced are kept open as well."""
+        append(self.log, records(0, [180] * 2))
+        self.assertEqual([self.opened(self.log, at) for at in (0, 1)], [0, 0])
+        sync(self.log, self.files)
+        self.assertEqual([self.opened(self.log, at) for at in (0, 1)], [1, 1])
+
+    def let_go_by(self, end: Callable[[], object]) -> None:
+        """After a write, `end` lets go of all files, once."""
+        append(self.log, records(0, [180] * 2))
+        end()
+        self.owner.close()
+        self.assertEqual(self.files.open_fds, 0)
+
+    def test_let_go_at_once(self) -> None:
+        """A partition that stops does not wait for its end to let go."""
+        append(self.log, records(0, [30]))
+        self.log.stop("cannot open")
+        self.assertEqual(self.opened(self.log), 1)
+
+    def test_failed_sync(self) -> None:
+        """A partition that stops holds nothing."""
+        self.let_go_by(lambda: self.log.sync_failed(self.log.sync_job(), "EIO"))
+
+    def test_stopped_without_a_sync(self) -> None:
+        """So does one that stops for another reason."""
+        self.let_go_by(lambda: self.log.stop("cannot open"))
+
+    def test_closed(self) -> None:
+        """A log that is closed, twice even, holds nothing."""
+        self.let_go_by(self.log.close)
+
+    def test_removed_before_it_was_synced(self) -> None:
+        """Retention may take a segment that was not synced."""
+        self.let_go_by(lambda: self.log.drop_front(self.log.segments[0]))
+
+    def test_taken_back(self) -> None:
+        """A failed append holds no file that it alone has written to."""
+        self.files.fail("write", errno.ENOSPC, after=2)
+        self.assertRaises(OSError, append, self.log, records(0, [180] * 3))
+        self.assertEqual(self.opened(self.log), 1)
+        self.owner.close()
+        self.assertEqual(self.files.open_fds, 0)
+
+
+class FileOpsTests(SynchronousTestCase):
+    """Where a system lacks something."""
+
+    def test_no_read_ahead(self) -> None:
+        """Reading ahead is advice: a system that takes none is no error."""
+        if hasattr(os, "posix_fadvise"):
+            self.patch(os, "posix_fadvise", None)
+            del os.posix_fadvise
+        with tempfile.TemporaryFile() as file:
+            FileOps().will_need(file.fileno(), 0, 10)
 
 
 class FilePoolTests(CatalogCase):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 from metatwist.broker.storage.partition_log import PartitionLog
@@ -225,6 +226,41 @@ class SealTests(RecoveryCase):
         store(log, self.files, records(0, [30]))
         self.assertRaises(AssertionError, log.mark_readable, 0)
         self.assertRaises(AssertionError, log.mark_readable, 51)
+
+    def test_ids_of_seals(self) -> None:
+        """A seal carries the id of its own segment's last message, wherever in a batch
+        that is, and also after a restart in the middle of the segment."""
+        log = self.open()
+        store(log, self.files, records(0, [400]))
+        log.close()
+        log = self.open()
+        batch = records(1, [400] * 6)
+        store(log, self.files, batch)
+        ids = [int.from_bytes(batch[at][8:16], "big") for at in (1, 4)]
+        found = [
+            int(one.sidecar_path.read_bytes().split(b"\nsealed ")[1].split()[2])
+            for one in log.segments[:-1]
+        ]
+        self.assertEqual(found, ids)
+
+    def test_id_of_a_full_segment_at_start(self) -> None:
+        """A segment that was full at the start is sealed with its own id."""
+        batch = records(0, [500, 500])
+        self.write(0, b"".join(batch))
+        log = self.open()
+        store(log, self.files, records(5, [10]))
+        newest = int.from_bytes(batch[1][8:16], "big")
+        text = log.segments[0].sidecar_path.read_bytes()
+        self.assertIn(b"\nsealed 1040 2 %d " % newest, text)
+
+    def test_id_after_a_failed_append(self) -> None:
+        """A segment's newest id is not that of a message that was taken back."""
+        log = self.open()
+        store(log, self.files, records(0, [500]))
+        newest = log.last_id
+        self.files.fail("write", errno.ENOSPC, after=1)
+        self.assertRaises(OSError, append, log, records(1, [10, 900, 900]))
+        self.assertEqual([one.last_id for one in log.segments], [newest])
 
     def test_counts_of_a_seal(self) -> None:
         """The counts of a seal are those of its segment."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from metatwist.broker.background import Background
 from metatwist.broker.cleaning import Cleaning
 from metatwist.broker.moving import Moving
 from metatwist.broker.storage.catalog import Catalog
@@ -23,6 +26,21 @@ from tests.support.faulty_files import FaultyFiles
 
 NOW_S = 2_000_000_000.0
 HOUR_S = 3600
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """The lines that are logged meanwhile."""
+    lines: list[str] = []
+
+    def take(event: LogEvent) -> None:
+        lines.append(formatEvent(event))
+
+    globalLogPublisher.addObserver(take)
+    try:
+        yield lines
+    finally:
+        globalLogPublisher.removeObserver(take)
 
 
 class HeldThreads:
@@ -76,6 +94,8 @@ class LiveCase(SynchronousTestCase):
         self.batch = records(0, [80] * 5)
         store(self.log, self.files, self.batch)
         self.threads = HeldThreads()
+        pool: Any = self.threads
+        self.background = Background(self.threads, pool)
         self.queues: dict[tuple[str, int], Any] = {}
         settings = SimpleNamespace(delete_policy=self.policy, retention_bytes=0)
         self.topics: Any = SimpleNamespace(
@@ -83,6 +103,7 @@ class LiveCase(SynchronousTestCase):
             settings=SimpleNamespace(retention_bytes=0),
             settings_of_stored=lambda: {"t": settings},
             busy={},
+            in_work=set(),
             queues=self.queues,
             changed=lambda: None,
             forget=lambda key: self.catalog.logs.pop(key),
@@ -98,8 +119,17 @@ class LiveCase(SynchronousTestCase):
 
     def cleaning(self) -> Cleaning:
         """Retention over the catalog."""
-        pool: Any = self.threads
-        return Cleaning(self.threads, pool, self.topics, self.files, lambda: NOW_S)
+        return Cleaning(self.background, self.topics, self.files, lambda: NOW_S)
+
+    def queued(self, topic: str, partition: int, log: PartitionLog) -> None:
+        """A partition is in service."""
+        self.queues[topic, partition] = SimpleNamespace(
+            log=log, when_idle=lambda call: call(), cancel_timer=lambda: None
+        )
+
+    def moving(self) -> Moving:
+        """Renumbering over the catalog."""
+        return Moving(self.background, self.topics, self.files)
 
 
 class CleaningTests(LiveCase):
@@ -163,6 +193,36 @@ class CleaningTests(LiveCase):
         self.assertEqual(self.run_once(self.cleaning()), 5)
         self.assertEqual(self.log.start, 500)
 
+    def test_removed_by_hand(self) -> None:
+        """Segments whose files are gone are reported once, and the partition begins
+        behind them as soon as they are its oldest; what is not due stays."""
+        self.aged()
+        self.log.segments[0].path.unlink()
+        self.log.segments[2].path.unlink()
+        self.pool.close()
+        cleaning = self.cleaning()
+        with logged() as told:
+            self.assertEqual(self.run_once(cleaning), 0)
+            self.assertEqual(self.run_once(cleaning), 0)
+        self.assertEqual(self.log.start, 100)
+        self.assertEqual(cleaning.failed_segments, 0)
+        for name in ("000.meta", "200.meta"):
+            lines = [one for one in told if f"{name} is not there" in one]
+            self.assertEqual(len(lines), 1, told)
+        os.utime(self.log.segments[0].path, (0, 0))
+        self.assertEqual(self.run_once(cleaning), 1)
+        self.assertEqual(contents(self.log), self.batch[3:])
+
+    def test_newest_removed_by_hand(self) -> None:
+        """Where the newest file is missing nothing is let go of: the disk may be."""
+        self.aged()
+        for segment in self.log.segments:
+            segment.path.unlink()
+        cleaning = self.cleaning()
+        self.assertEqual(self.run_once(cleaning), 0)
+        self.assertEqual(cleaning.failed_segments, 1)
+        self.assertEqual(self.log.start, 0)
+
     def test_busy_partition(self) -> None:
         """A partition that is being moved or deleted is left alone."""
         self.aged(2 * HOUR_S)
@@ -175,16 +235,12 @@ class MovingTests(LiveCase):
 
     def setUp(self) -> None:
         super().setUp()
-        queue = SimpleNamespace(
-            log=self.log, when_idle=lambda call: call(), cancel_timer=lambda: None
-        )
-        self.queues["t", 0] = queue
-        pool: Any = self.threads
-        self.moving = Moving(self.threads, pool, self.topics, self.files)
+        self.queued("t", 0, self.log)
+        self.move = self.moving().move
 
     def moved(self) -> PartitionLog:
         """The log under its new number."""
-        self.successResultOf(self.moving.move("t", 0, 0, 7))
+        self.successResultOf(self.move("t", 0, 0, 7))
         return self.catalog.logs["t", 7]
 
     def test_all_is_there(self) -> None:
@@ -209,7 +265,7 @@ class MovingTests(LiveCase):
         append(self.log, records(5, [80] * 2))
         self.pool.close()
         self.files.fail("open")
-        self.failureResultOf(self.moving.move("t", 0, 0, 7), AdminError)
+        self.failureResultOf(self.move("t", 0, 0, 7), AdminError)
         self.assertEqual(self.topics.busy, {})
         self.assertTrue((self.root / "t-0").is_dir())
         self.moved()

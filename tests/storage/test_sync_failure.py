@@ -10,15 +10,8 @@ from pathlib import Path
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from metatwist.broker.commit import (
-    FAILED,
-    STORED,
-    WAITING,
-    Batch,
-    CommitContext,
-    CommitQueue,
-    FlushLimits,
-)
+from metatwist.broker.batch import FAILED, STORED, WAITING, Batch
+from metatwist.broker.commit import CommitContext, CommitQueue, FlushLimits
 from metatwist.broker.numbers import BrokerNumbers
 from metatwist.broker.storage.partition_log import SyncJob
 from metatwist.wire.records import HEADER_BYTES
@@ -140,7 +133,7 @@ class GroupCommitTests(SyncFailureCase):
         for error in (None, EIO):
             self.put(records(0, [600, 600, 600]))
             files = self.syncer.jobs[-1].files
-            self.assertEqual([file.holders for file in files], [1] * len(files))
+            self.assertGreater(min(file.holders for file in files), 0)
             self.syncer.end(error)
             self.assertEqual([file.holders for file in files], [0] * len(files))
 
@@ -148,8 +141,9 @@ class GroupCommitTests(SyncFailureCase):
         """A written batch that cannot be synced for want of a descriptor fails, and the
         partition stops: it is not known what a later sync would make durable."""
         self.begin(descriptors=0)
-        self.files.fail("open", errno.EMFILE, after=1)
-        waiting = self.put(records(0, [10]))
+        # The full segment's file is open still, that of the new one is not.
+        self.files.fail("open", errno.EMFILE, after=2)
+        waiting = self.put(records(0, [1000]))
         self.assertEqual(waiting.state, FAILED)
         self.assertIn("cannot open t-0 to sync it", str(self.log.failure))
         self.assertEqual(self.stopped, [self.queue])

@@ -49,6 +49,11 @@ class FaultyFiles(FileOps):
         self.calls: Counter[str] = Counter()
         self.read_bytes = 0
 
+    def __del__(self) -> None:
+        # Tests that end a broker as a crash does leave its descriptors.
+        for fd in self._paths:
+            os.close(fd)
+
     @property
     def open_fds(self) -> int:
         """Descriptors that are open."""

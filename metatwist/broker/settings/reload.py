@@ -126,7 +126,7 @@ def _topic(
         found.add(f"topic {after.name}: added", True)
         before = running.for_topic(after.name)
     if before is None:
-        return after
+        return _with_known_root(after, running, found)
     inherited = {
         key.field
         for key in _TOPIC_KEYS
@@ -137,6 +137,18 @@ def _topic(
     if before.group_commit != after.group_commit:
         kept = evolve(kept, unflush_threshold=before.unflush_threshold)
     return kept
+
+
+def _with_known_root(
+    added: TopicSettings, running: BrokerSettings, found: _Differences
+) -> TopicSettings:
+    """A root that was not among those at the start is neither locked nor read."""
+    roots = {topic.data_path for topic in running.topics.values()}
+    if added.data_path in {running.data_path, *roots}:
+        return added
+    change = f"dataPath {running.data_path} -> {added.data_path}"
+    found.add(f"topic {added.name}: {change}", False)
+    return evolve(added, data_path=running.data_path)
 
 
 def _compare_topic(
