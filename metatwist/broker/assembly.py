@@ -14,6 +14,7 @@ from attrs import define
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks, succeed
 from twisted.internet.endpoints import serverFromString
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
@@ -22,6 +23,7 @@ from metatwist.broker.background import Background
 from metatwist.broker.cleaning import Cleaning
 from metatwist.broker.commit import CommitContext, CommitQueue
 from metatwist.broker.control import ControlService
+from metatwist.broker.descriptors import left_for_connections, raise_limit
 from metatwist.broker.dispatch import Dispatch
 from metatwist.broker.filters import Filters
 from metatwist.broker.gets import GetPath
@@ -203,7 +205,7 @@ class Broker(MultiService):
         cleaning = Cleaning(background, topics, files, self._seconds)
         return Parts(
             topics=topics,
-            factory=BrokerFactory(dispatch, self._pressure, files),
+            factory=self._factory(dispatch),
             views=Views(
                 stats,
                 Status(topics, numbers, stats),
@@ -214,6 +216,23 @@ class Broker(MultiService):
             moving=Moving(background, topics, files),
             operations=Operations(background, files, topics, cleaning),
         )
+
+    def _factory(self, dispatch: Dispatch) -> BrokerFactory:
+        factory = BrokerFactory(
+            dispatch, self._pressure, self._files, self._reactor.callLater
+        )
+        settings, limit = self._settings, raise_limit()
+        room = left_for_connections(limit, settings.max_open_segments)
+        factory.descriptors = room
+        if room < settings.max_connections:
+            self._log.warn(
+                "room for {room} connections: the system allows {limit} open files, and"
+                " {files} are kept for segments (ulimit -n, maxOpenSegments)",
+                room=room,
+                limit=limit,
+                files=settings.max_open_segments,
+            )
+        return factory
 
     def _syncer(self) -> ISyncer:
         threads = ThreadSyncer(self._reactor, self._sync_pool, self._files)
@@ -284,6 +303,8 @@ class Broker(MultiService):
         if parts is not None:
             yield self._finish_connections(parts.factory)
             yield self._sync_all(list(parts.topics.queues.values()))
+        # Whatever has led here, a connection's end say, is to be over as well.
+        yield deferLater(self._reactor, 0, lambda: None)
         # What still runs on threads, a load say, must be over before the lock is given
         # free; joining them blocks, and nothing is left to serve.
         self._sync_pool.stop()
@@ -292,8 +313,22 @@ class Broker(MultiService):
             self._kernel.close()
         if self._lane is not None:
             self._lane.close()
+        self._say_goodbye()
         self.catalog.close()
-        self._log.info("broker stopped, all that was acknowledged is on disk")
+
+    def _say_goodbye(self) -> None:
+        unsynced = [
+            f"{topic}-{partition} ({log.unsynced_bytes} bytes)"
+            for (topic, partition), log in self.catalog.logs.items()
+            if log.unsynced_bytes or log.failure is not None
+        ]
+        if unsynced:
+            self._log.critical(
+                "broker stopped; NOT known to be on disk: {partitions}",
+                partitions=", ".join(unsynced),
+            )
+        elif self.parts is not None:
+            self._log.info("broker stopped, all that was acknowledged is on disk")
 
     def _finish_connections(self, factory: BrokerFactory) -> Deferred[Any]:
         """Answer what was accepted; those who do not read are cut off at the limit."""

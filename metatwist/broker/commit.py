@@ -11,7 +11,9 @@ never tried again as if it could succeed).
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 
 from attrs import define
@@ -25,6 +27,8 @@ from metatwist.broker.syncing import Done
 from metatwist.wire.records import HEADER_BYTES
 
 _MESSAGE_OVERHEAD_BYTES = 256
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+_RETRY_S = 0.2
 
 
 @define
@@ -84,8 +88,8 @@ class CommitQueue:
         self.open: Batch | None = None
         self._context = context
         self._flushing: Batch | None = None
-        self._job: SyncJob | None = None
-        self._job_began_s = 0.0
+        self._syncing = False
+        self._sync_began_s = 0.0
         self._unflushed = 0
         self._timer: IDelayedCall | None = None
         self._when_idle: list[Callable[[], None]] = []
@@ -108,7 +112,7 @@ class CommitQueue:
     @property
     def idle(self) -> bool:
         """True when no put waits and no sync is under way."""
-        return self.open is None and self._job is None
+        return self.open is None and not self._syncing
 
     def begin(self) -> Batch:
         """Open a batch for the puts that come now."""
@@ -119,7 +123,7 @@ class CommitQueue:
     def turn_ended(self) -> None:
         """Write what has gathered, unless a flush is under way that it must await."""
         batch = self.open
-        if batch is None or (self.group_commit and self._job is not None):
+        if batch is None or (self.group_commit and self._syncing):
             return
         batch.size = self.end - batch.start
         stored = self._write(batch)
@@ -179,52 +183,72 @@ class CommitQueue:
 
     def flush(self) -> None:
         """Begin to sync all that is written; nothing to do while a sync runs."""
-        if self._job is not None or self.log.failure is not None:
+        if not self._syncing and self.log.failure is None:
+            self._syncing = True
+            self._begin_sync()
+
+    def _begin_sync(self) -> None:
+        if self.log.failure is not None:
+            self._sync_is_over()
             return
         try:
             job = self.log.sync_job()
         except OSError as error:
+            if error.errno in _NO_DESCRIPTOR:
+                self._retry(self._begin_sync)
+                return
+            self._syncing = False
             self._stop(None, f"cannot open {self.name} to sync it: {error}")
             return
         self._unflushed = 0
-        self._job, self._job_began_s = job, perf_counter()
+        self._sync_began_s = perf_counter()
         self._context.numbers.syncs_under_way += 1
         waiting = self._flushing.count if self._flushing is not None else 0
         synced = self._context.inline(job, waiting)
         if synced is not None:
-            self._synced(*synced)
+            self._synced(job, *synced)
         else:
-            self._context.sync(job, self._synced)
+            self._context.sync(job, partial(self._synced, job))
 
-    def _synced(self, error: OSError | None) -> None:
+    def _retry(self, call: Callable[[], None]) -> None:
+        """No descriptor was left to begin an fsync with; that passes."""
+        self._context.numbers.flush_retries += 1
+        self._context.call_later(_RETRY_S, call)
+
+    def _synced(self, job: SyncJob, error: OSError | None) -> None:
         """A defect met here stops the one partition, not the broker."""
+        if error is not None and error.errno in _NO_DESCRIPTOR:
+            again = partial(self._context.sync, job, partial(self._synced, job))
+            self._retry(again)
+            return
         try:
-            self._sync_ended(error)
+            self._sync_ended(job, error)
         except Exception as defect:
             self._log.failure("defect after a sync of {name}", name=self.name)
             self.stop(f"internal error: {defect!r}")
+        self._sync_is_over()
 
-    def _sync_ended(self, error: OSError | None) -> None:
-        job, self._job = self._job, None
-        assert job is not None, "a sync that nobody asked for"
+    def _sync_ended(self, job: SyncJob, error: OSError | None) -> None:
         numbers = self._context.numbers
         numbers.flushes += 1
         numbers.syncs_under_way -= 1
-        numbers.flush_duration.observe(perf_counter() - self._job_began_s)
+        numbers.flush_duration.observe(perf_counter() - self._sync_began_s)
         if self.log.failure is not None:  # the partition was stopped meanwhile
             job.release()
-            self._tell_idle()
-            return
-        if error is not None:
+        elif error is not None:
             numbers.flush_failed += 1
             self._stop(job, f"fsync failed: {error}")
-            return
-        self.log.synced(job)
-        batch, self._flushing = self._flushing, None
-        if self.group_commit:
-            self.log.mark_readable(self.log.durable_end)
-        if batch is not None:
-            self._settle(batch, STORED)
+        else:
+            self.log.synced(job)
+            batch, self._flushing = self._flushing, None
+            if self.group_commit:
+                self.log.mark_readable(self.log.durable_end)
+            if batch is not None:
+                self._settle(batch, STORED)
+
+    def _sync_is_over(self) -> None:
+        """Go on with what has gathered meanwhile."""
+        self._syncing = False
         if self.open is not None:
             self._context.touch(self)
         if self._unflushed > self.limits.unflush_threshold > 0:

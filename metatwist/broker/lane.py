@@ -65,8 +65,9 @@ class Lane:
         self._epoll.close()
 
     def fileno(self) -> int:
-        """The epoll set, itself a descriptor that is readable when something is."""
-        return self._epoll.fileno()
+        """The epoll set, itself a descriptor that is readable when something is; -1, as
+        for any descriptor that is gone, once it is closed."""
+        return -1 if self._epoll.closed else self._epoll.fileno()
 
     def logPrefix(self) -> str:
         """For the reactor's log."""
@@ -82,7 +83,7 @@ class Lane:
         while events:
             self._serve_all(events)
             rounds -= 1
-            if len(events) > 1 or not rounds:
+            if len(events) > 1 or not rounds or self._epoll.closed:
                 return
             events = self._look_again()
 
@@ -95,7 +96,7 @@ class Lane:
                 if descriptor is not None:
                     self._serve(descriptor, fd, kinds)
             self._turn.end()
-        except Exception:
+        except (Exception, SystemExit):
             # Passed on, the reactor would drop the lane and all its connections.
             self._log.failure("defect at the end of a turn")
         finally:
@@ -129,7 +130,7 @@ class Lane:
             if events & _OUT and why is None and fd in self._watched:
                 reading = False
                 why = descriptor.doWrite()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._log.failure("a connection failed and is closed")
             why, reading = error, False
         if why is not None:

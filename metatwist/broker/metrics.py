@@ -29,6 +29,7 @@ _COUNTERS = {
     "idle_closed": "connections closed for silence",
     "flushes": "fsyncs of partitions",
     "flush_failed": "fsyncs that failed",
+    "flush_retries": "fsyncs put off for want of a descriptor",
     "inline_flushes": "fsyncs on the reactor's thread",
     "inline_stalls": "slow ones among these",
     "write_failed": "batches that could not be written",

@@ -97,6 +97,7 @@ class BrokerNumbers:
     idle_closed: int = 0
     flushes: int = 0
     flush_failed: int = 0
+    flush_retries: int = 0
     syncs_under_way: int = 0
     inline_flushes: int = 0
     inline_stalls: int = 0

@@ -6,6 +6,9 @@ must not fail because it is slow (spec wire-protocol 4, 7.1).
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -26,6 +29,7 @@ from metatwist.wire.commands import Message, PutCommand, QuitCommand
 from metatwist.wire.reader import MessageReader
 
 MOST_UNANSWERED = 1000
+SHARE_S = 0.01
 SMALL_MESSAGE_BYTES = 256 * 1024
 
 
@@ -50,6 +54,7 @@ class BrokerProtocol(TwistedProtocol):
         self.idle_ticks = 0
         self._paused_for: set[str] = set()
         self._held: list[Message] = []
+        self._gone = False
         self._unfinished = False
         self._ending = False
         self._finishing = False
@@ -81,8 +86,9 @@ class BrokerProtocol(TwistedProtocol):
             self._note_unfinished(reader.buffered_bytes)
 
     def _run(self, commands: list[Message]) -> None:
-        """Carry out commands, as far as the peer reads its answers."""
-        at, count = 0, len(commands)
+        """Carry out commands, as far as the peer reads its answers, and no longer than
+        a connection's share of a turn."""
+        at, count, until_s = 0, len(commands), 0.0
         while at < count:
             if self.replies.paused:
                 self._held = commands[at:]
@@ -90,12 +96,16 @@ class BrokerProtocol(TwistedProtocol):
             command = commands[at]
             if type(command) is PutCommand:
                 at += self._take(commands, at, self.replies)
-                continue
-            if type(command) is QuitCommand:
-                self._ending = True
             else:
-                self._dispatch.answer(command, self)
-            at += 1
+                self._answer(command)
+                at += 1
+            if at < count:
+                until_s = until_s or perf_counter() + SHARE_S
+                if perf_counter() > until_s:
+                    self._held = commands[at:]
+                    self._pause("turn")
+                    self.factory.call_later(0, self._next_turn)
+                    return
         if self._reader.violation is not None and not self._ending:
             self._ending = True
             self._dispatch.numbers.protocol_errors += 1
@@ -108,6 +118,24 @@ class BrokerProtocol(TwistedProtocol):
             self.finish()
         elif self.replies.entries:
             self._check_pressure()
+
+    def _answer(self, command: Message) -> None:
+        if type(command) is QuitCommand:
+            self._ending = True
+        else:
+            self._dispatch.answer(command, self)
+
+    def _next_turn(self) -> None:
+        """Others have had theirs."""
+        if not self._gone:
+            self._run_held()
+            if not self._held or self.replies.paused:
+                self._resume("turn")
+
+    def _run_held(self) -> None:
+        if self._held and not self.replies.paused:
+            held, self._held = self._held, []
+            self._run(held)
 
     def _check_pressure(self) -> None:
         pressure = self._pressure
@@ -144,9 +172,7 @@ class BrokerProtocol(TwistedProtocol):
         """The peer has read its answers: go on with what was held back."""
         self.replies.paused = False
         self.replies.send_ready()
-        if self._held and not self.replies.paused:
-            held, self._held = self._held, []
-            self._run(held)
+        self._run_held()
         if not self.replies.paused:
             self._resume("peer")
 
@@ -216,7 +242,7 @@ class BrokerProtocol(TwistedProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Gone; puts that were accepted are stored all the same."""
-        self._finishing = True
+        self._finishing = self._gone = True
         self._held.clear()
         self._reader.close()
         self.factory.closed(self)
@@ -224,17 +250,26 @@ class BrokerProtocol(TwistedProtocol):
 
 
 class BrokerFactory(Factory):
-    """Builds connections and knows the open ones."""
+    """Builds connections and knows the open ones.
+
+    `descriptors`: how many of them the system lets us have beside our files.
+    """
 
     _log = Logger()
     noisy = False
 
     def __init__(
-        self, dispatch: Dispatch, pressure: DiskPressure, files: FileOps
+        self,
+        dispatch: Dispatch,
+        pressure: DiskPressure,
+        files: FileOps,
+        call_later: Callable[[float, Callable[[], object]], object],
     ) -> None:
         self.dispatch = dispatch
         self.pressure = pressure
         self.files = files
+        self.call_later = call_later
+        self.descriptors = sys.maxsize
         self.connections: set[BrokerProtocol] = set()
 
     @property
@@ -244,11 +279,12 @@ class BrokerFactory(Factory):
 
     def buildProtocol(self, addr: Any) -> Any:
         """A protocol for a new connection, None to close it at once."""
-        limit = self.settings.max_connections
+        limit = min(self.settings.max_connections, self.descriptors)
         if len(self.connections) >= limit:
             self.dispatch.numbers.connections_refused += 1
             self._log.warn(
-                "refused {peer}: {limit} connections (maxConnections)",
+                "refused {peer}: there are {limit} connections (maxConnections, or"
+                " the system's limit of open files)",
                 peer=addr,
                 limit=limit,
             )

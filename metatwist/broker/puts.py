@@ -25,6 +25,7 @@ from metatwist.wire.commands import (
 )
 from metatwist.wire.records import CHECKSUM_MASK, HEADER_BYTES, crc32, pack_header
 
+_MOST_LOOKUPS = 16
 BAD_CHECKSUM = (
     "Checksum failure,message may be corrupted when transfering on networking."
 )
@@ -52,18 +53,23 @@ class PutPath:
     def take(self, commands: Sequence[Message], first: int, replies: ReplyQueue) -> int:
         """Accept the run of puts that begins at `commands[first]`.
 
-        Returns how many there were; their answers go through `replies`.
+        Returns how many were taken, at least one; their answers go through `replies`.
         """
         group = PutGroup(replies)
         replies.entries.append(group)
         answers = group.answers
         find, ids, next_id = self._queues.get, self._ids, self._ids.next
+        looked_up = 0
         for command in commands[first:] if first else commands:
             if type(command) is not PutCommand:
                 break
             topic, partition, flag, expected, transaction, opaque, body = command
             queue = find((topic, partition))
             if queue is None or transaction is not None:
+                # Each may create files; the connection's share of a turn is short.
+                if looked_up == _MOST_LOOKUPS:
+                    break
+                looked_up += 1
                 queue = self._find(command, group)
                 if queue is None:
                     continue

@@ -12,6 +12,7 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import inlineCallbacks
 from twisted.internet.threads import deferToThread
+from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import TestCase
 
 from metatwist.broker.assembly import Broker
@@ -73,6 +74,19 @@ class BrokerServiceTests(TestCase):
         again.startService()
         yield again.started
         yield again.stopService()
+
+    @inlineCallbacks
+    def test_goodbye_is_true(self) -> Any:
+        """A stop says what is not on disk, and only otherwise that all is."""
+        for failure, words in ((None, "all that was ack"), ("EIO", "NOT known")):
+            broker = self.broker()
+            broker.startService()
+            yield broker.started
+            broker.catalog.create(self.data, f"t{words[0]}", 0).failure = failure
+            with capturedLogs() as events:
+                yield broker.stopService()
+            said = [str(formatEvent(event)) for event in events]
+            self.assertTrue(any(words in line for line in said), said)
 
     @inlineCallbacks
     def test_stopped_while_it_loads(self) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from metatwist.broker import protocol as protocol_module
 from metatwist.broker.operations import synced
 from metatwist.broker.storage.files import FileOps
 from tests.support.broker_parts import BrokerParts, Connection, get, opaques, put
@@ -69,6 +70,18 @@ class CommitQueueTests(CommitCase):
         self.parts.settle()
         self.assertEqual(opaques(self.peer.taken()), [2])
         self.assertEqual(self.queue.log.unsynced_bytes, 0)
+
+    def test_no_descriptor_left(self) -> None:
+        """A sync that found no descriptor is begun again; the partition goes on."""
+        self.peer.send(put(b"b", 2))
+        self.parts.turn()
+        self.parts.sync(OSError(errno.EMFILE, "Too many open files"))
+        self.assertEqual(self.peer.taken(), b"")
+        self.assertFalse(self.parts.syncer.waiting)
+        self.parts.clock.advance(1)
+        self.parts.settle()
+        self.assertEqual(opaques(self.peer.taken()), [2])
+        self.assertIsNone(self.queue.log.failure)
 
     def test_defect_while_answering(self) -> None:
         """A connection whose answers meet a defect is closed, not left half dead."""
@@ -140,6 +153,38 @@ class FloodTests(CommitCase):
             answers += self.read_on(self.peer)
         answers += self.peer.taken()
         self.assertEqual(opaques(answers), list(range(50)))
+
+
+class ShareTests(CommitCase):
+    """One connection does not keep the others waiting."""
+
+    def test_long_work_is_split(self) -> None:
+        """After its share of a turn a connection goes on in the next, in order."""
+        self.patch(protocol_module, "SHARE_S", -1)
+        self.peer.send(get(0, 1), get(0, 2), get(0, 3))
+        self.assertEqual(opaques(self.peer.taken()), [1])
+        self.assertFalse(self.peer.is_read)
+        self.parts.turn()
+        self.assertEqual(opaques(self.peer.taken()), [2, 3])
+        self.assertTrue(self.peer.is_read)
+
+    def test_new_partitions_are_made_a_few_at_a_time(self) -> None:
+        """Puts to many topics that are met for the first time share turns as well."""
+        self.patch(protocol_module, "SHARE_S", -1)
+        self.peer.send(*(put(b"x", n, topic=f"wild{n}") for n in range(40)))
+        self.assertLess(len(self.parts.topics.queues), 20)
+        for _ in range(5):
+            self.parts.turn()
+        self.parts.settle()
+        self.assertEqual(opaques(self.peer.taken()), list(range(40)))
+
+    def test_gone_before_its_turn(self) -> None:
+        """What a peer that has gone was still to be answered is forgotten."""
+        self.patch(protocol_module, "SHARE_S", -1)
+        self.peer.send(get(0, 1), put(b"late", 2))
+        self.peer.lost()
+        self.parts.settle()
+        self.assertEqual(self.queue.log.messages, 1)
 
 
 class UnfinishedTests(SynchronousTestCase):

@@ -161,6 +161,17 @@ class WatchingTests(LaneCase):
         self.assertEqual(descriptor.calls, ["read"] * 4)
         self.assertEqual(self.turn.ends, [True] * 4)
 
+    def test_closed_by_what_it_serves(self) -> None:
+        """A lane that is closed while it serves ends quietly, and says it is gone."""
+        lane = Lane(self.reactor, self.turn, look_s=60)
+        peer, descriptor = self.descriptor()
+        lane.addReader(descriptor)
+        self.patch(descriptor, "doRead", lane.close)
+        peer.sendall(b"x")
+        wait_readable(descriptor.end)
+        lane.doRead()
+        self.assertEqual(lane.fileno(), -1)
+
     def test_the_rest_is_the_reactors(self) -> None:
         """Timers, for instance, are the reactor's own."""
         self.assertEqual(self.lane.callLater, self.reactor.callLater)

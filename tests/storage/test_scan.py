@@ -82,14 +82,20 @@ def damaged_files(draw: st.DrawFn) -> Damaged:
     sizes = draw(st.lists(st.integers(1, 400), min_size=1, max_size=30))
     pieces = [record(number, size) for number, size in enumerate(sizes)]
     damaged = [draw(st.booleans()) for _ in pieces]
-    for number, is_damaged in enumerate(damaged):
-        if is_damaged:
-            pieces[number] = hurt(draw, pieces[number], draw(st.sampled_from(kinds)))
+    rest = b""
+    for number in reversed(range(len(pieces))):
+        if damaged[number]:
+            how = draw(st.sampled_from(kinds))
+            pieces[number] = hurt(draw, pieces[number], how, rest)
+        rest = pieces[number] + rest
     return Damaged(pieces, damaged)
 
 
-def hurt(draw: st.DrawFn, whole: bytes, how: str) -> bytes:
-    """Flip, zero, or garble a part that the checksum covers, or the length."""
+def hurt(draw: st.DrawFn, whole: bytes, how: str, rest: bytes) -> bytes:
+    """Flip, zero, or garble a part that the checksum covers, or the length.
+
+    `rest` is what follows in the file.
+    """
     data = bytearray(whole)
     at = draw(st.integers(20, len(data) - 1))
     if how == "flip":
@@ -101,9 +107,22 @@ def hurt(draw: st.DrawFn, whole: bytes, how: str) -> bytes:
     elif how == "length":
         data[draw(st.integers(0, 3))] ^= 1 << draw(st.integers(0, 7))
     else:
-        # Fewer bytes may be nothing but the zeros at the front of a length.
-        del data[draw(st.integers(8, len(data) - 1)) :]
+        del data[draw(st.sampled_from(torn_places(whole, rest))) :]
     return bytes(data)
+
+
+def torn_places(whole: bytes, rest: bytes) -> list[int]:
+    """Where a record can be cut off and stay torn, whatever `rest` begins with.
+
+    Fewer than 8 bytes may be nothing but the zeros at the front of a length. And when
+    what follows happens to continue the payload as it was, the record is whole again:
+    id and flag are in no checksum, so for a short payload one byte is enough.
+    """
+    return [
+        at
+        for at in range(8, len(whole))
+        if (whole[:at] + rest)[20 : len(whole)] != whole[20:]
+    ]
 
 
 class DamageTests(SynchronousTestCase):

@@ -194,7 +194,9 @@ class BrokerParts:
         self.gets = GetPath(topics, self.filters, numbers, self.files, lambda: ADDRESS)
         self.stats = Stats(topics, numbers, self.clock.seconds)
         self.dispatch = Dispatch(topics, self.puts, self.gets, self.stats, numbers)
-        self.factory = BrokerFactory(self.dispatch, self.pressure, self.files)
+        self.factory = BrokerFactory(
+            self.dispatch, self.pressure, self.files, self.clock.callLater
+        )
 
     def connect(self) -> Connection:
         """A new peer."""

@@ -174,6 +174,14 @@ def _check_sense(settings: BrokerSettings, findings: Findings) -> None:
             f"{_source(settings)}: [system] updateConsumerOffsets: true lets consumers "
             "skip messages without notice; set it to false outside of test systems"
         )
+    filtered = [topic.name for topic in settings.topics.values() if topic.filters]
+    folder = settings.app_class_path
+    if filtered and (folder is None or not folder.is_dir()):
+        what = "is not set" if folder is None else f"{folder} is no directory"
+        findings.warnings.append(
+            f"{_source(settings)}: [system] appClassPath: {what}, so the group.* keys "
+            f"of {', '.join(filtered)} are not used and every group gets everything"
+        )
 
 
 def _source(settings: BrokerSettings) -> str:

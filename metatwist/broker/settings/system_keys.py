@@ -53,6 +53,7 @@ SYSTEM = (
         per_topic=True,
         reload="yes",
         least=1,
+        most=100_000,
     ),
     Key(
         name="dataPath",

@@ -61,7 +61,7 @@ def all_topics(
             accept_publish=reader.flag("acceptPublish", defaults.accept_publish),
             accept_subscribe=reader.flag("acceptSubscribe", defaults.accept_subscribe),
             stat=_stat(entries.get("stat"), defaults.stat, findings),
-            filters=_filters(entries),
+            filters=_filters(entries, findings),
             retention_bytes=size_bytes,
         )
     return topics
@@ -77,12 +77,21 @@ def _stat(entry: IniEntry | None, otherwise: bool, findings: Findings) -> bool:
     return value == "true"
 
 
-def _filters(entries: Mapping[str, IniEntry]) -> dict[str, str]:
-    return {
-        key.removeprefix(_FILTER): entry.value
-        for key, entry in sorted(entries.items())
-        if key.startswith(_FILTER)
-    }
+def _filters(entries: Mapping[str, IniEntry], findings: Findings) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, entry in sorted(entries.items()):
+        if not key.startswith(_FILTER):
+            continue
+        found[key.removeprefix(_FILTER)] = entry.value
+        parts = entry.value.split(".")
+        if len(parts) < 2 or not all(parts):
+            findings.problems.append(
+                entry.at(
+                    f"`{entry.value}` names no filter: write module.callable, or "
+                    "package.module.callable"
+                )
+            )
+    return found
 
 
 def _retention_by_topic(sources: Sources, findings: Findings) -> dict[str, int]:
