@@ -15,6 +15,9 @@ TRASH_PREFIX = "metatwist.deleted."
 """Begins the name of a partition folder whose deletion has begun. What follows has no
 `-`, so that no broker takes it for a partition (spec storage 2)."""
 
+HIGHEST_PARTITION = (1 << 31) - 1
+"""The highest number of a partition: the wire and the Java broker have 32 bits."""
+
 
 def lock_directory(path: Path) -> int | None:
     """Open a directory and take its exclusive lock, held until the descriptor that is

@@ -65,6 +65,7 @@ class Parts:
     """What a started broker is made of."""
 
     topics: Topics
+    filters: Filters
     factory: BrokerFactory
     views: Views
     cleaning: Cleaning
@@ -166,6 +167,7 @@ class Broker(MultiService):
         if has_lanes():
             self._lane = Lane(self._reactor, self._turn)
         self.parts = self._assemble()
+        self._check_filters(self.parts.filters)
         yield self._listen(self.parts)
         self._start_services(self.parts)
 
@@ -205,6 +207,7 @@ class Broker(MultiService):
         cleaning = Cleaning(background, topics, files, self._seconds)
         return Parts(
             topics=topics,
+            filters=filters,
             factory=self._factory(dispatch),
             views=Views(
                 stats,
@@ -366,3 +369,9 @@ class Broker(MultiService):
         self._settings = settings
         if self.parts is not None:
             self.parts.topics.apply(settings)
+            self.parts.filters.forget()
+            self._check_filters(self.parts.filters)
+
+    def _check_filters(self, filters: Filters) -> None:
+        for problem in filters.check():
+            self._log.error("{problem}", problem=problem)

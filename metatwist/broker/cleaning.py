@@ -44,6 +44,18 @@ class _Found:
     missing: list[Segment] = Factory(list)
 
 
+@define
+class Cleaned:
+    """What a run did; `failed` has a sentence for each partition where it ended early.
+
+    `removed` counts segments, those that were archived included.
+    """
+
+    removed: int = 0
+    archived: int = 0
+    failed: list[str] = Factory(list)
+
+
 class Cleaning:
     """Runs retention over topics; `seconds` is the wall clock."""
 
@@ -72,11 +84,17 @@ class Cleaning:
 
     @inlineCallbacks
     def run(self, names: Iterable[str]) -> Any:
-        """Apply the policies of these topics; fires with the segments removed.
+        """Apply the policies of these topics; fires with the segments removed."""
+        done = yield self.clean(names)
+        return done.removed
+
+    @inlineCallbacks
+    def clean(self, names: Iterable[str]) -> Any:
+        """As `run`; fires with a `Cleaned`.
 
         A partition at which other work goes on is left to the next run.
         """
-        wanted, removed = set(names), 0
+        wanted, done = set(names), Cleaned()
         topics = self._topics
         settings = topics.settings_of_stored()
         for key in list(topics.catalog.logs):
@@ -86,15 +104,13 @@ class Cleaning:
                 continue
             topics.in_work.add(key)
             try:
-                count = yield self._clean(log, settings[key[0]])
+                yield self._clean(log, settings[key[0]], done)
             finally:
                 topics.in_work.discard(key)
-            removed += count
-        return removed
+        return done
 
     @inlineCallbacks
-    def _clean(self, log: PartitionLog, settings: TopicSettings) -> Any:
-        removed = 0
+    def _clean(self, log: PartitionLog, settings: TopicSettings, done: Cleaned) -> Any:
         try:
             yield self._background.run(remove_leftovers, log.directory)
             found = yield self._background.run(
@@ -111,12 +127,13 @@ class Cleaning:
                     self._let_go(log)
                     continue
                 yield self._remove(log, removal, settings)
-                removed += 1
+                self.removed_segments += 1
+                done.removed += 1
+                done.archived += settings.delete_policy.kind == "archive"
         except (StorageError, OSError) as error:
             self.failed_segments += 1
+            done.failed.append(f"{log.directory.name}: {error}; the segment stays")
             self._log.error("retention: {error}; the segment stays", error=error)
-        self.removed_segments += removed
-        return removed
 
     def _size_limit(self, settings: TopicSettings) -> int:
         return settings.retention_bytes or self._topics.settings.retention_bytes

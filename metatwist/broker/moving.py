@@ -19,7 +19,7 @@ from metatwist.broker.storage.catalog import Catalog, Key, PartitionDirectory
 from metatwist.broker.storage.files import FileOps
 from metatwist.broker.storage.partition_log import PartitionLog
 from metatwist.broker.topics import Topics
-from metatwist.data_directory import TRASH_PREFIX
+from metatwist.data_directory import HIGHEST_PARTITION, TRASH_PREFIX
 from metatwist.errors import AdminError, StorageError
 
 
@@ -127,6 +127,11 @@ class Moving:
             raise AdminError(
                 f"cannot move {first} to {last} by {offset}: needs 0 <= first <= last,"
                 " an offset that is not 0, and targets that are not negative"
+            )
+        if last + offset > HIGHEST_PARTITION:
+            raise AdminError(
+                f"cannot move {first} to {last} by {offset}: {last + offset} is above "
+                f"{HIGHEST_PARTITION}, the highest number of a partition"
             )
         numbers = range(first, last + 1)
         for number in numbers:

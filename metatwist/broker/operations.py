@@ -51,8 +51,13 @@ class Operations:
     def retain(self, topic: str | None) -> Any:
         """Run retention now, whatever `deleteWhen` says."""
         names = {queue.topic for queue in self._queues_of(topic)}
-        removed = yield self._cleaning.run(names)
-        return {"removed_segments": removed}
+        done = yield self._cleaning.clean(names)
+        return {
+            "removed_segments": done.removed,
+            "deleted_segments": done.removed - done.archived,
+            "archived_segments": done.archived,
+            "failed": done.failed,
+        }
 
     @inlineCallbacks
     def offset_at(self, topic: str, partition: int, time_ms: int) -> Any:

@@ -133,7 +133,9 @@ class Stats:
         if item == "config":
             return self._config()
         lines = self._items.get(item, lambda: self._one_topic(item))()
-        return 200, "".join(f"{line}\r\n" for line in ("STATS", *lines, "END")).encode()
+        text = "".join(f"{line}\r\n" for line in ("STATS", *lines, "END"))
+        # An admin's item may be text that UTF-8 has no bytes for.
+        return 200, text.encode("utf-8", "replace")
 
     def _config(self) -> tuple[int, bytes]:
         settings = self._topics.settings

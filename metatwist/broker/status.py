@@ -11,6 +11,7 @@ from metatwist import __version__
 from metatwist.broker.commit import CommitQueue
 from metatwist.broker.numbers import BrokerNumbers, Histogram
 from metatwist.broker.stats import Stats
+from metatwist.broker.storage.recovery import RecoveryReport
 from metatwist.broker.topics import Topics
 
 
@@ -70,8 +71,12 @@ class Status:
         plain = asdict(self._numbers, recurse=False)
         return {name: value for name, value in plain.items() if isinstance(value, int)}
 
-    def recovery(self) -> list[dict[str, Any]]:
-        """A summary, then an entry for each partition with something to report."""
+    def recovery(self) -> dict[str, Any]:
+        """`summary`, and in `partitions` a row for each one with something to report.
+
+        `cut_at` is None where nothing was cut; one that is not `usable` could not be
+        loaded, its reason is the last of its `problems`.
+        """
         catalog = self._topics.catalog
         reports = catalog.reports
         summary = {
@@ -81,15 +86,20 @@ class Status:
             "problems": catalog.problems,
         }
         notable = [
-            asdict(report)
+            _row(report, usable=True)
             for report in reports
             if report.cut_bytes or report.bad or report.problems
         ]
         failed = [
-            {"partition": f"{topic}-{partition}", "problems": [reason]}
-            for (topic, partition), reason in catalog.failed.items()
+            _row(RecoveryReport(f"{topic}-{number}", problems=[reason]), usable=False)
+            for (topic, number), reason in catalog.failed.items()
         ]
-        return [summary, *notable, *failed]
+        return {"summary": summary, "partitions": [*notable, *failed]}
+
+
+def _row(report: RecoveryReport, usable: bool) -> dict[str, Any]:
+    cut_at = report.cut_at if report.cut_bytes else None
+    return asdict(report) | {"cut_at": cut_at, "usable": usable}
 
 
 def _quantiles(histogram: Histogram) -> dict[str, Any]:

@@ -108,8 +108,10 @@ class AdminVerbs:
         if (first is None) != (last is None):
             raise AdminError("give both the first and the last partition, or neither")
         if first is None or last is None:
-            numbers = [number for name, number in self._topics.closed if name == topic]
+            numbers = self._closed(topic)
             first, last = min(numbers, default=0), max(numbers, default=-1)
+        else:
+            check_span(first, last)
         return self._change(topic, first, last, self._topics.closed.discard)
 
     def _change(
@@ -128,6 +130,18 @@ class AdminVerbs:
             known = ", ".join(self._topics.names()[:20])
             raise AdminError(f"no topic {topic!r}; there are: {known}")
         check_span(first, last)
+        highest = self._highest(topic)
+        if last > highest:
+            raise AdminError(
+                f"partitions {first} to {last}: the last one of {topic} is {highest}"
+            )
+
+    def _highest(self, topic: str) -> int:
+        """The highest partition that is configured or stored."""
+        stored = max(self._topics.catalog.partitions_of(topic), default=0)
+        if not self._topics.accepts(topic):
+            return stored
+        return max(stored, self._topics.partition_count(topic) - 1)
 
     def delete(self, topic: str, first: int, last: int, force: bool) -> Deferred[Any]:
         """Remove partitions with all their messages."""

@@ -7,6 +7,7 @@ the original's scripts gave it.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -21,6 +22,7 @@ from metatwist.cli.target import (
     target_options,
 )
 from metatwist.cli.time_argument import time_argument
+from metatwist.cli.views import closed_view, recovery_view, status_view
 from metatwist.errors import AdminError
 
 STOP_POLL_S = 0.1
@@ -49,7 +51,8 @@ def close_partitions(target: AdminTarget, topic: str, first: int, last: int) -> 
 
     They are open again after a restart.
     """
-    target.ask("close-partitions", topic=topic, first=first, last=last)
+    result = target.call("close-partitions", topic=topic, first=first, last=last)
+    target.show(result, closed_view)
 
 
 @admin.command("open-partitions")
@@ -65,7 +68,8 @@ def open_partitions(
         raise click.UsageError("give FIRST and LAST, or neither")
     if first is not None and last is not None:
         check_order(first, last)
-    target.ask("open-partitions", topic=topic, first=first, last=last)
+    result = target.call("open-partitions", topic=topic, first=first, last=last)
+    target.show(result, closed_view)
 
 
 @admin.command("delete-partitions")
@@ -110,8 +114,11 @@ def reload(target: AdminTarget) -> None:
 @click.argument("topic", required=False)
 @target_options
 def flush(target: AdminTarget, topic: str | None) -> None:
-    """Bring what was written to TOPIC, or to all topics, safely to the disk."""
-    target.ask("flush", topic=topic)
+    """Bring what was written to TOPIC, or to all topics, safely to the disk.
+
+    Exits with 1 when that failed for a partition.
+    """
+    _show_with_failures(target, target.call("flush", topic=topic))
 
 
 @admin.command("stats")
@@ -129,7 +136,7 @@ def stats(target: AdminTarget, item: str | None) -> None:
 @target_options
 def status(target: AdminTarget) -> None:
     """Print what the broker is, holds and lacks: marks, failures, unsynced bytes."""
-    target.ask("status")
+    target.show(target.call("status"), status_view)
 
 
 @admin.command("metrics")
@@ -143,7 +150,7 @@ def metrics(target: AdminTarget) -> None:
 @target_options
 def recovery(target: AdminTarget) -> None:
     """Print what the last start found and repaired in the data directory."""
-    target.ask("recovery")
+    target.show(target.call("recovery"), recovery_view)
 
 
 @admin.command("offset-at")
@@ -164,8 +171,11 @@ def offset_at(target: AdminTarget, topic: str, partition: int, time_ms: int) -> 
 @click.argument("topic", required=False)
 @target_options
 def retain(target: AdminTarget, topic: str | None) -> None:
-    """Delete or archive now what the policy of TOPIC, or of all topics, allows."""
-    target.ask("retain", topic=topic)
+    """Delete or archive now what the policy of TOPIC, or of all topics, allows.
+
+    Exits with 1 when that failed for a partition.
+    """
+    _show_with_failures(target, target.call("retain", topic=topic))
 
 
 @admin.command("stop")
@@ -193,6 +203,12 @@ def stop(target: AdminTarget, wait_s: float) -> None:
             f"{target.data}",
         )
     target.show(result)
+
+
+def _show_with_failures(target: AdminTarget, result: object) -> None:
+    target.show(result)
+    if isinstance(result, Mapping) and result.get("failed"):
+        click.get_current_context().exit(1)
 
 
 def _released(directory: Path, wait_s: float) -> bool:

@@ -54,7 +54,8 @@ class ControlClient:
             except TimeoutError:
                 raise BrokerUnreachable(
                     f"no answer to {verb} within {self.answer_timeout_s:g} s; the "
-                    "broker may still be busy with it"
+                    "broker hangs, is stopped by a signal or a debugger, or is busy, "
+                    f"and may still do {verb}"
                 ) from None
             except (ConnectionError, EOFError):
                 raise BrokerGone(

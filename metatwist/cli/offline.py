@@ -16,7 +16,7 @@ from pathlib import Path
 from attrs import frozen
 
 from metatwist.cli.directory_lock import locked
-from metatwist.data_directory import TRASH_PREFIX
+from metatwist.data_directory import HIGHEST_PARTITION, TRASH_PREFIX
 from metatwist.errors import AdminError
 
 
@@ -85,6 +85,11 @@ def _planned_moves(
         raise AdminError(
             f"an offset of {shift} moves partition {partitions.first} "
             + ("nowhere" if shift == 0 else "below 0")
+        )
+    if partitions.last + shift > HIGHEST_PARTITION:
+        raise AdminError(
+            f"an offset of {shift} moves partition {partitions.last} above "
+            f"{HIGHEST_PARTITION}, the highest number of a partition"
         )
     missing = [
         n for n in partitions.numbers if not _is_folder(directory, partitions, n)

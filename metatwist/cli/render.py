@@ -130,6 +130,8 @@ def _size(size_bytes: float) -> str:
 
 
 def _duration(duration_s: float) -> str:
+    if 0 < duration_s < 1:
+        return f"{duration_s * 1000:g} ms"
     if duration_s < 60:
         return f"{duration_s:g} s"
     minutes, hours = int(duration_s // 60) % 60, int(duration_s // 3600)

@@ -19,6 +19,13 @@ from metatwist.cli.render import show
 from metatwist.errors import AdminError, StorageError
 
 Command = Callable[..., Any]
+View = Callable[[object], object]
+
+ANSWER_TIMEOUT_S = 30.0
+# These take as long as the disk, or what is under way, needs.
+_UNBOUNDED_VERBS = frozenset(
+    ("flush", "retain", "move-partitions", "delete-partitions", "stop")
+)
 
 
 @frozen
@@ -46,16 +53,24 @@ class AdminTarget:
         )
 
     def call(self, verb: str, **arguments: object) -> object:
-        """Run `verb` in the broker; raises as `ControlClient.call`."""
-        client = ControlClient(self.data, answer_timeout_s=self.timeout_s)
+        """Run `verb` in the broker; raises as `ControlClient.call`.
+
+        Without a timeout of its own a verb that works on memory alone gets 30 s.
+        """
+        timeout_s = self.timeout_s
+        if timeout_s is None and verb not in _UNBOUNDED_VERBS:
+            timeout_s = ANSWER_TIMEOUT_S
+        client = ControlClient(self.data, answer_timeout_s=timeout_s)
         return client.call(verb, **arguments)
 
     def ask(self, verb: str, **arguments: object) -> None:
         """Run `verb` in the broker and print its result."""
         self.show(self.call(verb, **arguments))
 
-    def show(self, result: object) -> None:
-        """Print a JSON value as asked."""
+    def show(self, result: object, view: View | None = None) -> None:
+        """Print a JSON value as asked; `view` prepares it for people."""
+        if view is not None and not self.as_json:
+            result = view(result)
         show(result, as_json=self.as_json)
 
 
@@ -89,7 +104,8 @@ def target_options(command: Command) -> Command:
         "timeout_s",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="Give up on an answer after this time.  [wait]",
+        help=f"Give up on an answer after this time.  [{ANSWER_TIMEOUT_S:g}; "
+        f"{', '.join(sorted(_UNBOUNDED_VERBS))}: wait]",
     )
     @functools.wraps(command)
     def with_target(

@@ -47,6 +47,10 @@ class StatsCase(SynchronousTestCase):
 class TotalTests(StatsCase):
     """Totals and lists."""
 
+    def test_item_that_is_no_text(self) -> None:
+        """An item with half a surrogate pair is an unknown topic like any other."""
+        self.assertEqual(self.lines("\ud800")[:2], ["?", "resultCode 1"])
+
     def general(self) -> dict[str, str]:
         """The general form."""
         return dict(line.split(" ") for line in self.lines(""))

@@ -18,6 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from metatwist import __version__
 from metatwist.cli.control_client import BrokerUnreachable, ControlClient
 from metatwist.cli.main import main
+from metatwist.cli.target import AdminTarget
 
 
 class CommandCase(SynchronousTestCase):
@@ -128,6 +129,15 @@ class OutputTests(CommandCase):
             os.unlink(self.data / "control.sock")
             self.assertEqual(json.loads(result.stdout), facts)
 
+    def test_failures(self) -> None:
+        """Work that failed for a partition is printed and exits with 1."""
+        for words in (("retain",), ("flush", "--json")):
+            with fake_broker(self.data, accepted({"failed": ["news-0: no space"]})):
+                result = self.run_command("admin", *words)
+            os.unlink(self.data / "control.sock")
+            self.assertEqual(result.exit_code, 1)
+            self.assertIn("news-0: no space", result.stdout)
+
     def test_stats_text(self) -> None:
         """Statistics print as the lines they are."""
         with fake_broker(self.data, accepted("STATS\r\npid 7\r\nEND\r\n")):
@@ -216,6 +226,16 @@ class UnreachableTests(CommandCase):
             hanging.listen()
             message = self.refusal("--timeout", "0.01", "reload")
         self.assertIn("no answer to reload within 0.01 s", message)
+
+    def test_default_timeout(self) -> None:
+        """What needs only memory is waited for 30 s; what needs the disk, for ever."""
+        slow = {"flush", "retain", "move-partitions", "delete-partitions", "stop"}
+        quick = {"status", "stats", "metrics", "recovery", "reload", "offset-at"}
+        for verb in slow | quick | {"open-partitions", "close-partitions"}:
+            with mock.patch("metatwist.cli.target.ControlClient") as client:
+                AdminTarget(self.data).call(verb)
+            expected = None if verb in slow else 30.0
+            client.assert_called_with(self.data, answer_timeout_s=expected)
 
     def test_stranger(self) -> None:
         """Something else that listens there is not taken for a broker."""

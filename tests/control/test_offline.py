@@ -58,6 +58,13 @@ class FolderCase(SynchronousTestCase):
 class MoveTests(FolderCase):
     """`offline move-partitions`."""
 
+    def test_above_the_highest(self) -> None:
+        """No partition moves above what 32 bits can say."""
+        self.make("news-0", "news-1")
+        self.assertIn("above 2147483647", self.refused_move(0, 1, 2**31 - 1))
+        move_partitions(self.data, PartitionRange("news", 0, 1), 2**31 - 2)
+        self.assertIn("news-2147483647", self.content())
+
     def test_up_into_itself(self) -> None:
         """A range may move upwards over its own numbers."""
         self.make("news-0", "news-1", "news-2", "other-0")

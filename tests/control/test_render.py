@@ -11,6 +11,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.cli.render import Grid, cell, label, layout, plain, printable, show
 from metatwist.cli.time_argument import parse_time_ms
+from metatwist.cli.views import (
+    closed_view,
+    number_ranges,
+    recovery_view,
+    status_view,
+)
 
 
 class Terminal(io.StringIO):
@@ -83,6 +89,9 @@ class CellTests(SynchronousTestCase):
             ("size_bytes", 1536, "1.5 KiB"),
             ("size_bytes", 3 << 40, "3.0 TiB"),
             ("uptime_s", 5.25, "5.25 s"),
+            ("p99_s", 0.005, "5 ms"),
+            ("p50_s", 0.00025, "0.25 ms"),
+            ("p50_s", 0, "0 s"),
             ("uptime_s", 125, "2 min 5 s"),
             ("uptime_s", 7260, "2 h 1 min"),
             ("uptime_s", 180000, "2 d 2 h"),
@@ -105,6 +114,60 @@ class CellTests(SynchronousTestCase):
         self.assertEqual(cell("topic", "a\x1b[2Jb\nc"), "a\\x1b[2Jb c")
         self.assertEqual(printable("新闻 é"), "新闻 é")
         self.assertNotIn("\x1b", label("\x1b[2J"))
+
+
+class ViewTests(SynchronousTestCase):
+    """Results of single verbs, prepared for people."""
+
+    def test_ranges(self) -> None:
+        """Numbers in a row are a range, in any order and without repeats."""
+        for numbers, text in (
+            ([], ""),
+            ([5], "5"),
+            ([2, 0, 1, 1, 5, 7, 8], "0 to 2, 5, 7 to 8"),
+        ):
+            self.assertEqual(number_ranges(numbers), text)
+
+    def test_closed(self) -> None:
+        """Closed partitions are ranges, of one topic or of all."""
+        found = closed_view({"topic": "a-b", "closed": [0, 1, 2]})
+        self.assertEqual(found, {"topic": "a-b", "closed": "0 to 2"})
+        found = closed_view({"topic": "a-b", "closed": []})
+        self.assertEqual(found, {"topic": "a-b", "closed": "none"})
+        found = status_view({"pid": 7, "closed": ["a-b-0", "a-b-1", "c-3"]})
+        self.assertEqual(found, {"pid": 7, "closed": ["a-b 0 to 1", "c 3"]})
+
+    def test_recovery(self) -> None:
+        """Each partition is one line with what happened, and nothing that did not."""
+        quiet = {"cut_bytes": 0, "cut_at": None, "bad": [], "problems": []}
+        usable = {**quiet, "usable": True}
+        bad = [[n * 10, n * 10 + 5] for n in range(7)]
+        rows = [
+            {**usable, "partition": "a-0", "cut_bytes": 5, "cut_at": 20},
+            {**usable, "partition": "a-1", "bad": bad[:2], "problems": ["odd file"]},
+            {**usable, "partition": "a-2", "bad": bad},
+            {**quiet, "partition": "a-3", "usable": False, "problems": ["no x"]},
+        ]
+        found = recovery_view({"summary": {"clean": 1}, "partitions": rows})
+        self.assertEqual(
+            found,
+            {
+                "clean": 1,
+                "findings": [
+                    "a-0: cut 5 bytes from offset 20 on",
+                    "a-1: damaged bytes that stay, offsets 0 to 5, 10 to 15; odd file",
+                    "a-2: damaged bytes that stay, offsets 0 to 5, 10 to 15, 20 to 25, "
+                    "30 to 35, 40 to 45 and 2 more",
+                    "a-3: cannot be used; no x",
+                ],
+            },
+        )
+
+    def test_other_shapes(self) -> None:
+        """What has not the expected shape is left alone."""
+        for view in (closed_view, status_view, recovery_view):
+            for result in (None, [], {}, "text"):
+                self.assertEqual(view(result), result)
 
 
 class TimeTests(SynchronousTestCase):

@@ -226,7 +226,8 @@ class Campaign:
         self._verify()
         self.broker.stop()
         self.broker.start()
-        summary, *notable = self.broker.cli_json("recovery")
+        found = self.broker.cli_json("recovery")
+        summary, notable = found["summary"], found["partitions"]
         if summary["clean"] != summary["partitions"] or summary["scanned_bytes"]:
             raise Breach(f"not clean after an orderly stop: {summary} {notable}")
         self._verify()

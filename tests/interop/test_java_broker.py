@@ -188,6 +188,7 @@ class JavaInTurn(SynchronousTestCase):
 
     def assert_nothing_repaired(self) -> None:
         """Our last start found nothing to cut and nothing damaged."""
-        summary, *notable = self.own.cli_json("recovery")
+        found = self.own.cli_json("recovery")
+        summary, notable = found["summary"], found["partitions"]
         self.assertEqual(summary["partitions"], len(KEYS))
         self.assertEqual((summary["problems"], notable), ([], []))

@@ -69,7 +69,8 @@ class BrokerCase(SynchronousTestCase):
 
     def assert_clean(self, broker: OwnBroker, partitions: int) -> None:
         """The last start found all partitions as an orderly stop leaves them."""
-        summary, *notable = broker.cli_json("recovery")
+        found = broker.cli_json("recovery")
+        summary, notable = found["summary"], found["partitions"]
         expected = {
             "partitions": partitions,
             "clean": partitions,

@@ -62,6 +62,9 @@ class AdminVerbs(BrokerCase):
         self.broker.start()
         self.client(self.broker).put("test", 0, b"open after a restart")
         self.assertIn("no topic", self.refused("close-partitions", "nope", "0", "1"))
+        beyond = self.refused("close-partitions", "test", "0", "4")
+        self.assertIn("the last one of test is 3", beyond)
+        self.refused("open-partitions", "test", "0", str(10**12))
 
     def test_delete(self) -> None:
         """Deleted partitions are gone, also after a restart, and can begin anew."""
@@ -147,7 +150,10 @@ class AdminVerbs(BrokerCase):
         """Retain removes from the front what the policy lets go, and no more."""
         for _ in range(5):
             last = self.wire.put("test", 0, bytes(6000))
-        self.assertEqual(self.broker.cli_json("retain"), {"removed_segments": 0})
+        nothing = dict.fromkeys(
+            ("removed_segments", "deleted_segments", "archived_segments"), 0
+        )
+        self.assertEqual(self.broker.cli_json("retain"), {**nothing, "failed": []})
         self.broker.metatwist["retentionBytes"] = 7000
         self.broker.write_ini()
         self.broker.cli_json("reload")

@@ -97,6 +97,27 @@ class Reload(BrokerCase):
         """How many segments the first partition of `test` has."""
         return len(list((self.broker.data_dir / "test-0").glob("*.meta")))
 
+    def test_filters(self) -> None:
+        """Filters that cannot be loaded are logged at start and reload; edited ones
+        hold from the reload on, and one that ends the process at import ends none."""
+        self.broker.topics = {"test": {"group.g": "reloaded.accept"}}
+        self.broker.write_ini()
+        self.hang_up("filters of test are not used")
+        self.terminate(self.broker)
+        self.broker.filter_dir.mkdir()
+        module = self.broker.filter_dir / "reloaded.py"
+        module.write_text("import sys\nsys.exit(5)\n")
+        self.broker.start()
+        self.wire = self.client(self.broker)
+        self.assertIn("cannot load filter reloaded.accept", self.broker.output())
+        self.assertEqual(self.put_code("test", 0), 200)
+        request = b"get test g 0 0 1000 1\r\n"
+        self.assertEqual(self.wire.ask(request).code, 500)
+        for verdict, code in ((False, 301), (True, 0)):
+            module.write_text(f"def accept(group, record):\n    return {verdict}\n")
+            self.broker.cli_json("reload")
+            self.assertEqual(self.wire.ask(request).code, code)
+
     def test_without_a_change(self) -> None:
         """An unchanged file is reported as that."""
         self.hang_up("nothing has changed")

@@ -222,6 +222,28 @@ class ValueTests(SynchronousTestCase):
         given = load(MINIMAL + "[system]\nappClassPath=/filters/\n")
         self.assertEqual(given.app_class_path, Path("/filters"))
 
+    def test_filters_without_a_directory(self) -> None:
+        """Filters that cannot come into force are warned about, with the reason."""
+        (note,) = notes(load(MINIMAL + "group.g=a.b\n"))
+        self.assertIn("appClassPath: is not set, so the group.* keys of test", note)
+        given = "[system]\nappClassPath=/nowhere\n"
+        (note,) = notes(load(MINIMAL + "group.g=a.b\n" + given))
+        self.assertIn("appClassPath: /nowhere is no directory", note)
+        self.assertEqual(notes(load(MINIMAL + given)), [])
+
+    def test_filter_names(self) -> None:
+        """A filter's name has a module and something in it."""
+        for name in ("accept", "accept.", ".accept", "a..b"):
+            (problem,) = problems(f"{MINIMAL}group.g={name}\n")
+            self.assertIn(f"group.g: `{name}` names no filter", problem)
+
+    def test_most_partitions(self) -> None:
+        """A topic has at most 100,000 partitions."""
+        (problem,) = problems(MINIMAL + "numPartitions=100001\n")
+        self.assertIn("numPartitions: 100001 is not within 1 to 100000", problem)
+        most = load(MINIMAL + "numPartitions=100000\n").topics["test"]
+        self.assertEqual(most.num_partitions, 100_000)
+
     def test_retention_by_topic(self) -> None:
         """A bound in bytes holds for all partitions, or for those of one section."""
         settings = load(

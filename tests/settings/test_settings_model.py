@@ -138,6 +138,16 @@ class PatternTests(SynchronousTestCase):
             for text in other:
                 self.assertFalse(pattern.fullmatch(text), (name, text))
 
+    def test_repeated_groups(self) -> None:
+        """A repeated group is refused with its line, since it could take for ever;
+        signs in a class or behind a backslash repeat nothing."""
+        for name in ("(a+)+*", "*(?:a|b){2,}", "([a)](b))+*", "(?x)(a+) +*"):
+            (problem,) = problems(f"{MINIMAL}[topic={name}]\n".replace("\\", "\\\\"))
+            self.assertIn(f"server.ini:11: [topic={name}]: the pattern", problem)
+            self.assertIn("repeats a group", problem)
+        for name in ("(a|b)*", "[)+]*", "\\(a\\)+*", "[])+]*", "(a|b)?*", "(a\\)+)*"):
+            compile_pattern(name)
+
     def test_hostile_names_cost_little(self) -> None:
         """Many stars do not multiply the ways in which a long name can fail."""
         pattern = compile_pattern("*a" * 30 + "*b")

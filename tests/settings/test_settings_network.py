@@ -144,6 +144,11 @@ class EnvironmentTests(SynchronousTestCase):
             "set (did you mean METATWIST_SYSTEM_BROKERID?)",
         )
 
+    def test_variable_like_no_other(self) -> None:
+        """Nothing is suggested where only the prefix is alike."""
+        (problem,) = problems(MINIMAL, {"METATWIST_SYSTEM_FOO": "1"})
+        self.assertNotIn("did you mean", problem)
+
     def test_almost_a_section(self) -> None:
         """A variable of a misspelt section is pointed out."""
         settings = load(MINIMAL, {"METATWIST_SYTEM_BROKERID": "1"})

@@ -186,6 +186,19 @@ class CleaningTests(LiveCase):
         self.assertEqual(contents(self.log), self.batch)
         self.assertEqual(self.run_once(cleaning), 2)
 
+    def test_what_a_run_tells(self) -> None:
+        """A run tells how many went, how many of them into archives, and failures."""
+        self.aged(2 * HOUR_S, 2 * HOUR_S)
+        self.log.close()
+        self.files.fail("open", matching=self.log.segments[0].path.name)
+        cleaning = self.cleaning()
+        done = self.successResultOf(cleaning.clean(["t"]))
+        (sentence,) = done.failed
+        self.assertTrue(sentence.startswith("t-0: "), sentence)
+        self.assertTrue(sentence.endswith("; the segment stays"), sentence)
+        done = self.successResultOf(cleaning.clean(["t"]))
+        self.assertEqual((done.removed, done.archived, done.failed), (2, 0, []))
+
     def test_what_is_not_readable_stays(self) -> None:
         """A segment that readers have not been able to see yet is not removed."""
         append(self.log, records(5, [80] * 3))
@@ -242,6 +255,12 @@ class MovingTests(LiveCase):
         """The log under its new number."""
         self.successResultOf(self.move("t", 0, 0, 7))
         return self.catalog.logs["t", 7]
+
+    def test_above_the_highest(self) -> None:
+        """No partition moves above what 32 bits can say."""
+        failure = self.failureResultOf(self.move("t", 0, 0, 1 << 31), AdminError)
+        self.assertIn("above 2147483647", failure.getErrorMessage())
+        self.assertEqual(self.topics.busy, {})
 
     def test_all_is_there(self) -> None:
         """A moved partition has its messages, what was not synced before included."""

@@ -138,11 +138,11 @@ class GroupCommitTests(SyncFailureCase):
             self.assertEqual([file.holders for file in files], [0] * len(files))
 
     def test_file_cannot_be_opened_to_sync_it(self) -> None:
-        """A written batch that cannot be synced for want of a descriptor fails, and the
+        """A written batch whose file cannot be opened to sync it fails, and the
         partition stops: it is not known what a later sync would make durable."""
         self.begin(descriptors=0)
         # The full segment's file is open still, that of the new one is not.
-        self.files.fail("open", errno.EMFILE, after=2)
+        self.files.fail("open", errno.EIO, after=2)
         waiting = self.put(records(0, [1000]))
         self.assertEqual(waiting.state, FAILED)
         self.assertIn("cannot open t-0 to sync it", str(self.log.failure))

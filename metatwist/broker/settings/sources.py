@@ -93,6 +93,13 @@ def _report_variable(variable: str, known: Iterable[str], findings: Findings) ->
     head = variable.upper().removeprefix(_VARIABLE_PREFIX).partition("_")[0]
     hint = did_you_mean(variable, known)
     if head.lower() in SECTIONS:
+        # The prefix that all names share says nothing about likeness.
+        prefix = f"{_VARIABLE_PREFIX}{head}_"
+        keys = {
+            name.removeprefix(prefix): name for name in known if name.startswith(prefix)
+        }
+        found = closest(variable.upper().removeprefix(prefix), keys)
+        hint = f" (did you mean {keys[found]}?)" if found else ""
         findings.problems.append(
             f"{variable}: names no key of [{head.lower()}] that a variable can set"
             f"{hint}"

@@ -13,6 +13,8 @@ WILDCARD = "*"
 _UNSAFE = re.compile("[/\x00-\x1f\x7f-\x9f]")
 # Text, `.` and escaped punctuation: every match has the same length.
 _FIXED_WIDTH = re.compile(r"(?:[^\\^$+?{}\[\]()|]|\\[^\w\s])*")
+# One after the other: an escaped character, a class, a repeated group, all else.
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\)\s*[+{])|.", re.DOTALL)
 _REGEX_SIGNS = re.compile(r"[\\^$+?{}\[\]()|]")
 
 
@@ -39,8 +41,15 @@ def looks_like_regex(name: str) -> bool:
 def compile_pattern(name: str) -> re.Pattern[str]:
     """The expression that a whole topic must match (spec storage 2).
 
-    `*` is any text, the rest a regular expression. Raises `ValueError`.
+    `*` is any text, the rest a regular expression. Raises `ValueError`, also for a
+    repeated group: a stranger's topic name could make it try billions of ways.
     """
+    if any(token[1] for token in _TOKEN.finditer(name)):
+        raise ValueError(
+            f"the pattern {name} repeats a group, `(...)+` or `(...){{...}}`: some "
+            "topic names would take for ever to compare; write it without, for "
+            "instance `[ab]+` in place of `(a|b)+`"
+        )
     pieces = name.split(WILDCARD)
     try:
         if all(_FIXED_WIDTH.fullmatch(piece) for piece in pieces):
