@@ -13,7 +13,7 @@ from twisted.application.service import IService
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from metatwist.broker.assembly import Broker
+from metatwist.broker.service import Broker
 from metatwist.broker.settings import (
     BrokerSettings,
     compare,
@@ -104,7 +104,7 @@ class ConfiguredBroker(Broker):
 
     def startService(self) -> None:
         """Start; when that fails, say why and end the process with an error."""
-        for warning in self._settings.warnings:
+        for warning in self.ground.settings.warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
         self.started.addCallbacks(calm_collector, self._cannot_start)

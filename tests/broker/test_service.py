@@ -15,7 +15,7 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import TestCase
 
-from metatwist.broker.assembly import Broker
+from metatwist.broker.service import Broker
 from metatwist.broker.settings import default_settings
 from metatwist.broker.storage.files import FileOps
 from metatwist.errors import StartAbandoned
