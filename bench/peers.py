@@ -27,6 +27,12 @@ TOPICS = {
 }
 
 
+# Dropped data leaves memory at hand for the next run, whoever's it is; files that only
+# grow go on into pages that the machine has yet to get, which is another row.
+SOON = 256 << 20
+LATER = 1 << 30  # for a server that takes long to start and warm up
+
+
 @frozen
 class FloorOptions:
     """How a floor process is started: program, data directory, `direct` or `sync`."""
@@ -57,8 +63,7 @@ class Floor(Peer):
     """A floor process for each topic, since the floor knows no topics."""
 
     name = "floor"
-    # Its gigabytes must not keep the disk busy while the next server is measured.
-    discard_bytes = 256 << 20
+    discard_bytes = SOON
 
     def __init__(self, work_dir: Path, program: Path) -> None:
         super().__init__(work_dir)
@@ -87,6 +92,7 @@ class JavaMetaQ(Peer):
     """The released Java broker, with a ZooKeeper of its own that is not measured."""
 
     name = "java"
+    discard_bytes = LATER
     warm_up_puts = 100_000
 
     def __init__(self, work_dir: Path) -> None:
@@ -157,6 +163,7 @@ class Ours(Peer):
     """metatwist."""
 
     name = "ours"
+    discard_bytes = SOON
 
     def __init__(self, work_dir: Path, reactor: str | None) -> None:
         super().__init__(work_dir)
