@@ -17,6 +17,11 @@ def time_ms_of(message_id: int) -> int:
     return (message_id >> TIME_SHIFT) + EPOCH_MS
 
 
+def last_id_of(time_ms: int) -> int:
+    """The highest id that any broker gives in a millisecond since 1970."""
+    return (time_ms - EPOCH_MS + 1 << TIME_SHIFT) - 1
+
+
 def is_wall_clock(message_id: int) -> bool:
     """True for ids that carry wall-clock time; those of a Java broker are negative."""
     return message_id > 0

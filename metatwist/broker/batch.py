@@ -28,7 +28,6 @@ class Batch:
 
     __slots__ = (
         "buffers",
-        "error",
         "newest",
         "queue",
         "size",
@@ -45,7 +44,6 @@ class Batch:
         self.waiters: list[PutGroup] = []
         self.newest: PutGroup | None = None
         self.state = WAITING
-        self.error = ""
         self.size = 0
         self.started_s = perf_counter()
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
-from attrs import define
+from attrs import define, frozen
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -51,7 +51,7 @@ class CommitContext:
     call_later: Callable[[float, Callable[[], object]], IDelayedCall]
 
 
-@define
+@frozen
 class FlushLimits:
     """`unflushThreshold` and `unflushInterval`; a threshold of 0 or less means group
     commit (spec storage 7)."""
@@ -178,7 +178,7 @@ class CommitQueue:
                     reason=reason,
                 )
         self.end = self.log.log_end
-        self._fail(batch, reason)
+        self._fail(batch)
         return False
 
     def flush(self) -> None:
@@ -281,12 +281,11 @@ class CommitQueue:
         self._flushing = self.open = None
         for batch in batches:
             if batch is not None:
-                self._fail(batch, reason)
+                self._fail(batch)
         self._context.stopped(self)
         self._tell_idle()
 
-    def _fail(self, batch: Batch, reason: str) -> None:
-        batch.error = reason
+    def _fail(self, batch: Batch) -> None:
         count = batch.count
         self._context.numbers.put_failed += count
         self.numbers.put_failed += count

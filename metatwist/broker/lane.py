@@ -4,7 +4,8 @@ The reactor spends more on one ready descriptor than a put costs. So the data
 connections sit in an epoll set of the lane's own, and the reactor watches only that:
 one wake-up serves all that is ready, and what they asked for is done together when the
 turn ends: one write per partition, one send per connection. Works under every reactor
-that watches descriptors; without epoll the reactor itself takes the lane's place.
+that watches descriptors. A system without epoll has no lane: connections are then the
+reactor's own, without immediate sends and without sendfile.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LOST = getattr(select, "EPOLLERR", 8) | getattr(select, "EPOLLHUP", 16)
 
 @implementer(IReadDescriptor)
 class Lane:
-    """Watches descriptors as a reactor does, for as long as it is `open`.
+    """Watches descriptors as a reactor does, until it is closed.
 
     `turn.end()` is called once after each round of events; for `look_s` seconds after
     one with a single event it looks for the next. Transports take the lane as

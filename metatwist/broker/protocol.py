@@ -54,7 +54,6 @@ class BrokerProtocol(TwistedProtocol):
         self.idle_ticks = 0
         self._paused_for: set[str] = set()
         self._held: list[Message] = []
-        self._gone = False
         self._unfinished = False
         self._ending = False
         self._finishing = False
@@ -127,10 +126,9 @@ class BrokerProtocol(TwistedProtocol):
 
     def _next_turn(self) -> None:
         """Others have had theirs."""
-        if not self._gone:
-            self._run_held()
-            if not self._held or self.replies.paused:
-                self._resume("turn")
+        self._run_held()
+        if not self._held or self.replies.paused:
+            self._resume("turn")
 
     def _run_held(self) -> None:
         if self._held and not self.replies.paused:
@@ -216,10 +214,11 @@ class BrokerProtocol(TwistedProtocol):
     def finish(self) -> Deferred[None]:
         """Read no more; close when all that was accepted is answered (spec 7.2).
 
-        Fires when the connection has ended.
+        What is held back is not accepted yet. Fires when the connection has ended.
         """
         if not self._finishing:
             self._finishing = True
+            self._held.clear()
             self.transport.pauseProducing()
             self.replies.do(self._close)
         return self.ended
@@ -242,7 +241,7 @@ class BrokerProtocol(TwistedProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Gone; puts that were accepted are stored all the same."""
-        self._finishing = self._gone = True
+        self._finishing = True
         self._held.clear()
         self._reader.close()
         self.factory.closed(self)

@@ -175,8 +175,9 @@ class BrokerTransport(tcp.Server):
             if not self._drain():
                 return None
         except OSError as error:
-            if self._queue and isinstance(self._queue[0], FileRange):
-                self._log_cut_reply(error)
+            item = self._queue[0] if self._queue else None
+            if isinstance(item, FileRange):
+                self._log_cut_reply(item, error)
             return main.CONNECTION_LOST
         self.stopWriting()
         producer: Any = self.producer
@@ -190,10 +191,10 @@ class BrokerTransport(tcp.Server):
             self._closeWriteConnection()
         return None
 
-    def _log_cut_reply(self, error: OSError) -> None:
+    def _log_cut_reply(self, item: FileRange, error: OSError) -> None:
         """Sending a range fails for the peer's reasons or for the disk's."""
         if error.errno not in _PEER_GONE:
-            path = str(self._queue[0].file.path)  # type: ignore[union-attr]
+            path = str(item.file.path)
             self._broker_log.error(
                 "a reply was cut, cannot read {path}: {error}", path=path, error=error
             )

@@ -178,6 +178,16 @@ class ShareTests(CommitCase):
         self.parts.settle()
         self.assertEqual(opaques(self.peer.taken()), list(range(40)))
 
+    def test_stopped_before_its_turn(self) -> None:
+        """A stop answers what has begun, and does not begin what was held back."""
+        self.patch(protocol_module, "SHARE_S", -1)
+        self.peer.send(get(0, 1), put(b"late", 2))
+        self.peer.protocol.finish()
+        self.parts.settle()
+        self.assertEqual(opaques(self.peer.taken()), [1])
+        self.assertTrue(self.peer.transport.disconnecting)
+        self.assertEqual(self.queue.log.messages, 1)
+
     def test_gone_before_its_turn(self) -> None:
         """What a peer that has gone was still to be answered is forgotten."""
         self.patch(protocol_module, "SHARE_S", -1)

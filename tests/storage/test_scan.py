@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from metatwist.broker.storage.scan import Scan, is_record, scan
+from metatwist.broker.storage.scan import IdBounds, Scan, is_record, scan
 from metatwist.wire.records import encode, pack_header
 from tests.storage.log_tools import payload, wall_id
 
@@ -282,20 +282,35 @@ class RecordInPayloadTests(SynchronousTestCase):
         """A record within a torn payload is no message: its id is the older one."""
         for inner_id in (5, self.newest - 1, self.newest + 1):
             data, end = self.torn(inner_id)
-            found = scan(reader(data), 0, len(data), STEP_BYTES)
+            found = self.scan(data, highest=self.newest + 1)
             self.assertEqual((found.end, found.messages, found.bad), (end, 1, []))
+
+    def test_an_id_from_the_future_counts_for_nothing(self) -> None:
+        """A damaged id, later than the file, does not hide the good records behind."""
+        good = encode(self.newest + 2, 0, b"after")
+        cut = encode(self.newest + 1, 0, b"x" * 400)[:10] + b"\x7f" * 21
+        for before in (encode(self.newest, 0, b"hello"), encode(1 << 62, 0, b"bent")):
+            data = before + cut + good + b"\x7f" * 9
+            found = self.scan(data, highest=self.newest + 2)
+            self.assertEqual(found.bad, [(len(before), len(before) + len(cut))])
+            self.assertEqual(found.messages, 2)
+
+    def scan(self, data: bytes, last: int = 0, highest: int = 0) -> Scan:
+        """Walk all of `data`."""
+        ids = IdBounds(last, highest)
+        return scan(reader(data), 0, len(data), STEP_BYTES, None, ids)
 
     def test_later_records_are_found(self) -> None:
         """What follows a damaged record has higher ids and stays readable."""
         data, end = self.torn(5)
         follower = encode(self.newest + 2, 0, b"after")
         data += follower
-        found = scan(reader(data), 0, len(data), STEP_BYTES)
+        found = self.scan(data, highest=self.newest + 2)
         self.assertEqual(found.bad, [(end, len(data) - len(follower))])
         self.assertEqual(found.last_id, self.newest + 2)
 
     def test_ids_before_the_walk_count(self) -> None:
         """The walk knows the newest id before its beginning."""
         data = b"\x01" * 30 + encode(self.newest - 1, 0, b"phantom")
-        found = scan(reader(data), 0, len(data), STEP_BYTES, None, self.newest)
+        found = self.scan(data, last=self.newest)
         self.assertEqual((found.end, found.messages), (0, 0))

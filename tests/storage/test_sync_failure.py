@@ -93,7 +93,7 @@ class GroupCommitTests(SyncFailureCase):
         self.assertEqual(
             [stored.state, waiting.state, gathering.state], [STORED, FAILED, FAILED]
         )
-        self.assertIn("Input/output error", waiting.error)
+        self.assertIn("Input/output error", str(self.log.failure))
         self.assertEqual(self.stopped, [self.queue])
 
     def test_readers_see_what_was_acknowledged_before(self) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from attrs import Factory, define
 
-from metatwist.message_times import TIME_SHIFT, is_wall_clock
+from metatwist.message_times import is_wall_clock
 from metatwist.wire.records import HEADER_BYTES, checksum, unpack_header
 
 ReadAt = Callable[[int, int], bytes]
@@ -29,8 +30,17 @@ _RESYNC_LIMIT = 1 << 24
 # a mebibyte of random bytes would make us read gibibytes.
 _LONG_BYTES = _WINDOW_BYTES
 _SURE_RUN = 8
-# Ids this close together, within an hour or so, are taken for neighbours.
-_NEAR = 3_600_000 << TIME_SHIFT
+
+
+class IdBounds(NamedTuple):
+    """What ids a walk may meet: above `last`, which came before it, and at most
+    `highest`, the id of the file's last modification; 0 where not known."""
+
+    last: int = 0
+    highest: int = 0
+
+
+NO_BOUNDS = IdBounds()
 
 
 @define
@@ -83,20 +93,21 @@ def scan(
     size_bytes: int,
     step_bytes: int,
     pause: Callable[[], None] | None = None,
-    last_id: int = 0,
+    ids: IdBounds = NO_BOUNDS,
 ) -> Scan:
-    """Walk from `begin`, a record boundary, to `size_bytes`; `last_id` came before.
+    """Walk from `begin`, a record boundary, to `size_bytes`.
 
     `read(position, size)` gives bytes of the file. `pause` is called before each read
     of the disk, so that a walk in the background can give way.
     """
     window = _Window(read, size_bytes, pause)
-    found = Scan(end=begin, last_id=last_id)
+    found = Scan(end=begin, last_id=ids.last)
     position, next_mark = begin, begin
     while position < size_bytes:
         record = _record_at(window, position)
         if record is None:
-            newest_id = _newest_id(window, position, found.last_id)
+            bounds = IdBounds(found.last_id, ids.highest)
+            newest_id = _newest_id(window, position, bounds)
             resumed = _next_record(window, position + 1, newest_id)
             if resumed is None:
                 break
@@ -138,14 +149,18 @@ def _record_at(window: _Window, position: int) -> tuple[int, int] | None:
     return message_id, following
 
 
-def _newest_id(window: _Window, position: int, last_id: int) -> int:
-    """The id of the damaged record, if its header still looks right, else `last_id`."""
+def _newest_id(window: _Window, position: int, ids: IdBounds) -> int:
+    """The id of the damaged record, if that can be right, else the last one's.
+
+    Ids are in no checksum. Too high a one taken for right would hide good records
+    behind it, so none counts that is later than the file's last modification.
+    """
+    last_id = ids.last if not ids.highest or ids.last <= ids.highest else 0
     data, index = window.at(position, HEADER_BYTES)
-    if len(data) - index < HEADER_BYTES:
+    if len(data) - index < HEADER_BYTES or not is_wall_clock(last_id):
         return last_id
     message_id: int = unpack_header(data, index)[2]
-    near = is_wall_clock(last_id) and 0 < message_id - last_id < _NEAR
-    return message_id if near else last_id
+    return message_id if last_id < message_id <= ids.highest else last_id
 
 
 def _next_record(window: _Window, position: int, newest_id: int) -> int | None:

@@ -14,12 +14,14 @@ from attrs import define, evolve
 
 from metatwist.broker.storage import sidecar
 from metatwist.broker.storage.files import FileOps, opened
-from metatwist.broker.storage.scan import ReadAt, Scan, is_record, scan
+from metatwist.broker.storage.scan import IdBounds, ReadAt, Scan, is_record, scan
 from metatwist.broker.storage.segment import Segment, TimeIndex
 from metatwist.broker.storage.sidecar import Checkpoint, SidecarFacts
 from metatwist.broker.storage.times import INDEX_STEP_BYTES, times_of_marks
+from metatwist.message_times import last_id_of
 
 Pause = Callable[[], None]
+_CLOCK_SLACK_MS = 1000  # file times are coarse, and ids may run a little ahead
 
 
 @define
@@ -65,23 +67,28 @@ def walk(
     read = partial(files.read, fd)
     nothing = Checkpoint("checkpoint", segment.start, 0, 0)
     before = facts.checkpoint or nothing
-    found = _scan_from(read, segment, before, pause)
+    highest_id = last_id_of(modified_ms + _CLOCK_SLACK_MS)
+    found = _scan_from(read, segment, before, highest_id, pause)
     walked_bytes = segment.end - before.end
     believed = _bears_out(found, segment, before) and still_bad(read, segment, facts)
     if before.end > segment.start and not believed:
         facts, before = SidecarFacts(), nothing
-        found = _scan_from(read, segment, before, pause)
+        found = _scan_from(read, segment, before, highest_id, pause)
         walked_bytes += segment.size_bytes
     merged = _merge(facts, before, found, segment, modified_ms)
     return Walk(merged, segment.start + found.end, walked_bytes)
 
 
 def _scan_from(
-    read: ReadAt, segment: Segment, before: Checkpoint, pause: Pause | None
+    read: ReadAt,
+    segment: Segment,
+    before: Checkpoint,
+    highest_id: int,
+    pause: Pause | None,
 ) -> Scan:
     begin = before.end - segment.start
-    size, last_id = segment.size_bytes, before.last_id
-    return scan(read, begin, size, INDEX_STEP_BYTES, pause, last_id)
+    ids = IdBounds(before.last_id, highest_id)
+    return scan(read, begin, segment.size_bytes, INDEX_STEP_BYTES, pause, ids)
 
 
 def _bears_out(found: Scan, segment: Segment, before: Checkpoint) -> bool:
