@@ -6,6 +6,7 @@ SHELL := /bin/sh
 # The first of these that is Python 3.10 or later makes the virtual environment.
 PYTHON := python3.13 python3.12 python3.11 python3.10 python3
 PORT := 8123
+ZOOKEEPER_PORT := 2181
 VENV := .venv
 PY := $(VENV)/bin/python
 # Not every way of an editable install lets twistd see our plugin folder; this one does.
@@ -28,8 +29,9 @@ help:
 run: $(VENV)/run.stamp
 	@$(PY) -c "$$PORT_IS_FREE"
 	@printf '%s\n' "$$WHAT_NEXT"
-	@METATWIST_SYSTEM_SERVERPORT=$(PORT) exec $(VENV)/bin/twistd --nodaemon --pidfile= \
-	    metaq --data ./data
+	@METATWIST_SYSTEM_SERVERPORT=$(PORT) \
+	    METATWIST_METATWIST_COORDINATORENDPOINT=tcp:$(ZOOKEEPER_PORT):interface=127.0.0.1 \
+	    exec $(VENV)/bin/twistd --nodaemon --pidfile= metaq --data ./data
 
 test: $(VENV)/dev.stamp
 	@$(PY) -m pytest -n auto $(ARGS)
@@ -98,19 +100,21 @@ export IS_RECENT
 
 define PORT_IS_FREE
 import socket, sys
-with socket.socket() as probe:
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        probe.bind(("127.0.0.1", $(PORT)))
-    except OSError as error:
-        sys.exit("make: port $(PORT): %s. Stop what listens there, or take another"
-                 " port: make run PORT=9123" % error.strerror)
+for name, port in ("PORT", $(PORT)), ("ZOOKEEPER_PORT", $(ZOOKEEPER_PORT)):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            sys.exit("make: port %d: %s. Stop what listens there, or take another port:"
+                     " make run %s=%d" % (port, error.strerror, name, port + 1000))
 endef
 export PORT_IS_FREE
 
 define WHAT_NEXT
 
-A broker starts on 127.0.0.1:$(PORT), with a topic `test` of 4 partitions in ./data.
+A broker starts on 127.0.0.1:$(PORT), with a topic `test` of 4 partitions in ./data,
+and beside it what its clients need of a ZooKeeper, on 127.0.0.1:$(ZOOKEEPER_PORT).
 Once it says that it listens, try in another terminal, in this directory:
 
   a first message, put and read back:
@@ -120,7 +124,8 @@ Once it says that it listens, try in another terminal, in this directory:
   stop it:
     Ctrl-C here, or  $(VENV)/bin/metatwist admin stop
 
-Clients connect to 127.0.0.1:$(PORT). Documentation: docs/index.md
+Java clients find it with zkConnect 127.0.0.1:$(ZOOKEEPER_PORT); others connect to
+127.0.0.1:$(PORT). Documentation: docs/index.md
 A configuration to start from: conf/server.ini
 
 endef

@@ -137,7 +137,8 @@ class TwistdMetaq(ChildProcess):
     def _environment(self) -> dict[str, str]:
         inherited = os.environ.get("PYTHONPATH")
         path = f"{ROOT}{os.pathsep}{inherited}" if inherited else str(ROOT)
-        return {**os.environ, "PYTHONPATH": path}
+        alone = {"METATWIST_METATWIST_coordinator": "none"}
+        return {**os.environ, "PYTHONPATH": path, **alone}
 
     def _server_ini(self) -> str:
         topics = "".join(

@@ -89,5 +89,17 @@ class StartAbandoned(MetatwistError):
     """The broker was told to stop before it had started."""
 
 
+class DuplicateBroker(MetatwistError):
+    """Another broker with the same id is registered and stays."""
+
+    def __init__(self, broker_id: int, mine: str, other: str, path: str) -> None:
+        super().__init__(
+            f"broker id {broker_id} is taken: {path} says {other}, and this broker is"
+            f" {mine}. Clients can't tell two brokers with one id apart: give this one"
+            " another [system] brokerId, or stop the other one. If that one is dead,"
+            " its session ends by itself soon: start again then"
+        )
+
+
 class AdminError(MetatwistError):
     """An admin verb was refused; the text says why and what would be accepted."""

@@ -21,6 +21,9 @@ THREAD_MODULES = {
     "metatwist.broker.loading",
     "metatwist.broker.stats",
     "metatwist.broker.syncing",
+    "metatwist.coordination.embedded.service",
+    "metatwist.coordination.kazoo_bridge",
+    "metatwist.coordination.kazoo_handler",
 }
 REACTOR_MODULES = {"metatwist.broker.tap", "metatwist.dashboard.tap"}
 FILE_MODULES = {
@@ -41,6 +44,8 @@ OUTER_EDGES = {  # where any exception may arrive, and is logged or answered
     "metatwist.broker.settings.endpoint",
     "metatwist.broker.syncing",
     "metatwist.broker.turn",
+    "metatwist.coordination.kazoo_bridge",
+    "metatwist.coordination.kazoo_handler",
 }
 
 

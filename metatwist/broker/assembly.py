@@ -8,15 +8,18 @@ from typing import Any
 
 from attrs import define
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
 from metatwist.broker.background import Background
 from metatwist.broker.cleaning import Cleaning
 from metatwist.broker.commit import CommitContext, CommitQueue
+from metatwist.broker.coordinating import Coordination
 from metatwist.broker.descriptors import left_for_connections, raise_limit
 from metatwist.broker.dispatch import Dispatch
 from metatwist.broker.filters import Filters
 from metatwist.broker.gets import GetPath
+from metatwist.broker.group_queries import GroupQueries, groups_over
 from metatwist.broker.inline_sync import InlineSync, never
 from metatwist.broker.lane import Lane
 from metatwist.broker.message_ids import MessageIds
@@ -27,6 +30,7 @@ from metatwist.broker.operations import Operations
 from metatwist.broker.pressure import DiskPressure
 from metatwist.broker.protocol import BrokerFactory
 from metatwist.broker.puts import PutPath
+from metatwist.broker.registrar import Registrar
 from metatwist.broker.settings import BrokerSettings
 from metatwist.broker.stats import Stats
 from metatwist.broker.status import Status
@@ -49,7 +53,7 @@ class Ground:
 
     `settings` are those in force, replaced at a reload; `lane` is None until the start,
     and where there is no epoll. `files` and `seconds`, the wall clock, are replaced in
-    tests.
+    tests. `give_up` is called with the reason why the broker must end after its start.
     """
 
     def __init__(
@@ -72,6 +76,8 @@ class Ground:
         self.pressure = DiskPressure(self._most_pending, self.numbers)
         self.turn = Turn(reactor, self.pressure)
         self.lane: Lane | None = None
+        self.coordination = Coordination(reactor, settings)
+        self.give_up: Callable[[Failure], object] = _give_up
 
     def _most_pending(self) -> int:
         return self.settings.max_pending_bytes
@@ -83,7 +89,8 @@ class Ground:
 
 @define
 class Parts:
-    """What a started broker is made of; `kernel` is None where threads do fsyncs."""
+    """What a started broker is made of; `kernel` is None where threads do fsyncs,
+    `registrar` without coordination."""
 
     topics: Topics
     filters: Filters
@@ -94,6 +101,7 @@ class Parts:
     moving: Moving
     operations: Operations
     kernel: KernelSyncer | None
+    registrar: Registrar | None
     port: Any = None
 
 
@@ -108,6 +116,7 @@ def assemble(ground: Ground) -> Parts:
     puts = PutPath(topics, _message_ids(ground), numbers, ground.address)
     gets = GetPath(topics, filters, numbers, files, ground.address)
     stats = Stats(topics, numbers, ground.reactor.seconds)
+    registrar = _registrar(ground, topics)
     dispatch = Dispatch(topics, puts, gets, stats, numbers)
     cleaning = Cleaning(background, topics, files, ground.seconds)
     return Parts(
@@ -115,14 +124,42 @@ def assemble(ground: Ground) -> Parts:
         filters=filters,
         factory=_factory(ground, dispatch),
         views=Views(
-            stats, Status(topics, numbers, stats), BrokerCollector(numbers, topics)
+            stats,
+            Status(topics, numbers, stats, registrar),
+            BrokerCollector(numbers, topics, registrar),
+            _group_queries(ground, topics),
         ),
         cleaning=cleaning,
         verifying=Verifying(background, topics, files),
         moving=Moving(background, topics, files),
         operations=Operations(background, files, topics, cleaning),
         kernel=kernel,
+        registrar=registrar,
     )
+
+
+def _registrar(ground: Ground, topics: Topics) -> Registrar | None:
+    coordinator = ground.coordination.coordinator
+    if coordinator is None:
+        return None
+    return Registrar(
+        ground.reactor,
+        coordinator,
+        topics,
+        ground.address,
+        lambda reason: ground.give_up(reason),
+    )
+
+
+def _group_queries(ground: Ground, topics: Topics) -> GroupQueries:
+    coordinator = ground.coordination.coordinator
+    if coordinator is None:
+        return GroupQueries(None)
+    return GroupQueries(groups_over(ground.reactor, coordinator, topics))
+
+
+def _give_up(reason: Failure) -> None:
+    _log.critical("the broker cannot go on: {reason}", reason=reason.value)
 
 
 def _choose_syncer(ground: Ground) -> KernelSyncer | None:

@@ -1,7 +1,8 @@
 """The broker as a Twisted service: what happens at start, at stop, at a reload.
 
-Start: lock the data roots, load the partitions, listen, then the control socket. Stop:
-listen no more, finish what was accepted, sync, leave clean-stop markers, unlock.
+Start: lock the data roots, coordinate, load the partitions, listen, register, then the
+control socket. Stop: withdraw, listen no more, finish what was accepted, sync, end the
+coordination, leave clean-stop markers, unlock.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from twisted.python.failure import Failure
 from metatwist.broker.assembly import Ground, Parts, assemble
 from metatwist.broker.commit import CommitQueue
 from metatwist.broker.control import ControlService
+from metatwist.broker.coordinating import leave
 from metatwist.broker.filters import Filters
 from metatwist.broker.idle import IdleConnections
 from metatwist.broker.lane import Lane, has_lanes
@@ -98,6 +100,9 @@ class Broker(MultiService):
 
     @inlineCallbacks
     def _start(self) -> Any:
+        yield self.ground.coordination.start()
+        if self._stopped is not None:
+            raise StartAbandoned("stopped before it had loaded")
         found = self.catalog.discover(self._roots)
         self.catalog.problems = found.problems
         for problem in found.problems:
@@ -144,6 +149,8 @@ class Broker(MultiService):
             )
             path = self.settings.data_path.resolve() / CONTROL_SOCKET_NAME
             services.append(ControlService(self._reactor, path, verbs.table()))
+        if parts.registrar is not None:
+            services.append(parts.registrar)
         for service in services:
             service.setServiceParent(self)
         parts.verifying.start()
@@ -166,6 +173,8 @@ class Broker(MultiService):
         yield self._starting
         parts = self.parts
         if parts is not None:
+            if parts.registrar is not None:
+                yield leave(self._reactor, parts.registrar, parts.factory)
             if parts.port is not None:
                 yield parts.port.stopListening()
             parts.cleaning.stopping = True
@@ -174,6 +183,7 @@ class Broker(MultiService):
         if parts is not None:
             yield self._finish_connections(parts.factory)
             yield self._sync_all(list(parts.topics.queues.values()))
+        yield self.ground.coordination.stop()
         # Whatever has led here, a connection's end say, is to be over as well.
         yield deferLater(self._reactor, 0, lambda: None)
         # What still runs on threads, a load say, must be over before the lock is given

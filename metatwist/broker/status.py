@@ -10,6 +10,8 @@ from attrs import asdict
 from metatwist import __version__
 from metatwist.broker.commit import CommitQueue
 from metatwist.broker.numbers import BrokerNumbers, Histogram
+from metatwist.broker.registrar import Registrar
+from metatwist.broker.registration_view import RegistrationView
 from metatwist.broker.stats import Stats
 from metatwist.broker.storage.recovery import RecoveryReport
 from metatwist.broker.topics import Topics
@@ -18,10 +20,17 @@ from metatwist.broker.topics import Topics
 class Status:
     """Reads; changes nothing."""
 
-    def __init__(self, topics: Topics, numbers: BrokerNumbers, stats: Stats) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        numbers: BrokerNumbers,
+        stats: Stats,
+        registrar: Registrar | None = None,
+    ) -> None:
         self._topics = topics
         self._numbers = numbers
         self._stats = stats
+        self._registrar = registrar
 
     def status(self) -> dict[str, Any]:
         """Everything an operator looks for first; sizes in bytes, times in seconds."""
@@ -32,6 +41,7 @@ class Status:
             for (name, number), why in topics.catalog.failed.items()
         }
         failed |= {one["name"]: one["failure"] for one in partitions if one["failure"]}
+        view = RegistrationView() if self._registrar is None else self._registrar.view()
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -48,8 +58,9 @@ class Status:
                 "get": _quantiles(numbers.get_latency),
                 "flush": _quantiles(numbers.flush_duration),
             },
+            "coordination": asdict(view),
             "partitions": partitions,
-            "warnings": list(topics.settings.warnings),
+            "warnings": [*topics.settings.warnings, *view.warnings],
         }
 
     def _partition(self, queue: CommitQueue) -> dict[str, Any]:

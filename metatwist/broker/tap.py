@@ -92,6 +92,7 @@ class ConfiguredBroker(Broker):
     def __init__(self, reactor: Any, options: Options) -> None:
         super().__init__(reactor, options["settings"])
         self._options = options
+        self.ground.give_up = self._cannot_start
 
     def privilegedStartService(self) -> None:
         """Lock the data before anything runs, so that a refusal is an exit code."""

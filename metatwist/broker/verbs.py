@@ -12,6 +12,7 @@ from attrs import frozen
 from twisted.internet.defer import Deferred
 
 from metatwist.broker.admin_request import Parameter, Verb
+from metatwist.broker.group_queries import GroupQueries
 from metatwist.broker.metrics import BrokerCollector
 from metatwist.broker.moving import Moving
 from metatwist.broker.operations import Operations
@@ -38,6 +39,7 @@ class Views:
     stats: Stats
     status: Status
     metrics: BrokerCollector
+    groups: GroupQueries
 
 
 _TOPIC = Parameter("topic", str, "the topic")
@@ -63,6 +65,7 @@ class AdminVerbs:
         self._stats = views.stats
         self._status = views.status
         self._metrics = views.metrics
+        self._groups = views.groups
         self._moving = moving
 
     def table(self) -> dict[str, Verb]:
@@ -73,6 +76,7 @@ class AdminVerbs:
         item = Parameter("item", str, "an item of `stats`", required=False, default="")
         partition = Parameter("partition", int, "the partition")
         time_ms = Parameter("time_ms", int, "milliseconds since 1970")
+        group = Parameter("group", str, "only this group, in full", required=False)
         one = Parameter("first", int, "the first partition", required=False)
         last = Parameter("last", int, "the last one, included", required=False)
         broker, operations = self._broker, self._operations
@@ -87,6 +91,7 @@ class AdminVerbs:
             Verb("stats", "an item of the wire's stats", (item,), self.stats),
             Verb("status", "the broker's state", (), self._status.status),
             Verb("metrics", "numbers for Prometheus", (), self._metrics.text),
+            Verb("groups", "consumer groups and lag", (group,), self._groups.groups),
             Verb("recovery", "what the start found", (), self._status.recovery),
             Verb(
                 "offset-at",

@@ -14,6 +14,7 @@ import click
 
 from metatwist.cli.control_client import BrokerGone
 from metatwist.cli.directory_lock import is_in_use
+from metatwist.cli.group_views import group_view, groups_view
 from metatwist.cli.offline_commands import offline
 from metatwist.cli.target import (
     AdminTarget,
@@ -144,6 +145,18 @@ def status(target: AdminTarget) -> None:
 def metrics(target: AdminTarget) -> None:
     """Show counters and histograms in Prometheus' text format."""
     target.ask("metrics")
+
+
+@admin.command("groups")
+@click.argument("group", required=False)
+@target_options
+def groups(target: AdminTarget, group: str | None) -> None:
+    """Print the consumer groups with their lag, or all about one GROUP.
+
+    Lag is in bytes. `?` is what nobody here can know, another broker's partitions say.
+    """
+    view = groups_view if group is None else group_view
+    target.show(target.call("groups", group=group), view)
 
 
 @admin.command("recovery")

@@ -20,7 +20,10 @@ from metatwist.broker.settings import default_settings
 from metatwist.broker.storage.files import FileOps
 from metatwist.errors import StartAbandoned
 
-ENVIRON = {"METATWIST_METATWIST_brokerEndpoint": "tcp:0:interface=127.0.0.1"}
+ENVIRON = {
+    "METATWIST_METATWIST_brokerEndpoint": "tcp:0:interface=127.0.0.1",
+    "METATWIST_METATWIST_coordinator": "none",
+}
 
 
 class HeldFiles(FileOps):

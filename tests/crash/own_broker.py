@@ -26,7 +26,8 @@ _DEFAULTS: Section = {
 class OwnBroker(BrokerProcess):
     """A broker of group commit with 4 partitions, but for what is laid over that.
 
-    `topics`, `system` and `metatwist` may be changed between starts.
+    `topics`, `system`, `metatwist` and `zookeeper` may be changed between starts. What
+    is in `environ` wins.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class OwnBroker(BrokerProcess):
         topics: Mapping[str, Section] | None = None,
         system: Section | None = None,
         metatwist: Section | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(work_dir)
+        super().__init__(work_dir, environ=environ)
         self.topics: dict[str, Section] = dict(topics or {"test": {}})
         self.system: dict[str, str | int] = dict(system or {})
         self.metatwist: dict[str, str | int] = dict(metatwist or {})
+        self.zookeeper: dict[str, str | int] = {}
 
     def server_ini(self) -> str:
         """The whole text of server.ini."""
@@ -47,6 +50,8 @@ class OwnBroker(BrokerProcess):
             "system": {**_DEFAULTS, **self.system},
             "metatwist": self.metatwist,
         }
+        if self.zookeeper:
+            sections["zookeeper"] = self.zookeeper
         for name, values in self.topics.items():
             sections[f"topic={name}"] = values
         return "".join(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from attrs import field, frozen
 
@@ -58,6 +59,14 @@ class JavaZooKeeper(JavaProcess):
         return f"127.0.0.1:{self.port}"
 
 
+class Coordinator(Protocol):
+    """Anything that serves a ZooKeeper tree."""
+
+    @property
+    def address(self) -> str:
+        """`host:port`, as `zk.zkConnect` wants it."""
+
+
 @frozen
 class JavaBrokerSettings:
     """Where a Java broker works, and what its server.ini says beyond the defaults.
@@ -80,7 +89,7 @@ class JavaBrokerSettings:
 
 
 class JavaBroker(JavaProcess):
-    """The released plain broker on `data_dir`; needs a running `JavaZooKeeper`.
+    """The released plain broker on `data_dir`; needs a running coordinator.
 
     After `kill` its nodes stay in ZooKeeper until the session times out, and a start
     before that fails to register: pass a fresh `JavaZooKeeper`, or wait
@@ -88,7 +97,7 @@ class JavaBroker(JavaProcess):
     """
 
     def __init__(
-        self, data_dir: Path, settings: JavaBrokerSettings, zookeeper: JavaZooKeeper
+        self, data_dir: Path, settings: JavaBrokerSettings, zookeeper: Coordinator
     ) -> None:
         super().__init__(settings.work_dir, settings.port)
         self.data_dir = data_dir.resolve()

@@ -33,10 +33,13 @@ class JavaProcess(ChildProcess):
         """The JVM's own flags, the main class and its arguments."""
         raise NotImplementedError
 
+    def _class_path(self) -> list[str]:
+        return [f"{LIB_DIR}/*"]
+
     def _argv(self) -> list[str]:
         log4j = self.work_dir / "log4j.properties"
         log4j.write_text(_LOG4J.format(log=self.log_path))
-        common = ["java", *_JAVA_17_FLAGS, "-cp", f"{LIB_DIR}/*"]
+        common = ["java", *_JAVA_17_FLAGS, "-cp", ":".join(self._class_path())]
         common += [f"-Dlog4j.configuration=file:{log4j}"]
         common += [f"-Duser.home={self.work_dir}"]
         return common + self._command()

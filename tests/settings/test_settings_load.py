@@ -299,10 +299,16 @@ class ZooKeeperTests(SynchronousTestCase):
             assert found is not None
             self.assertEqual(found.root, root)
 
+    def test_root_is_a_path(self) -> None:
+        """A root that cannot be a path of znodes is refused."""
+        for text in ("/a//b", "/a/../b", "/a/./b"):
+            (problem,) = problems(f"{MINIMAL}[zookeeper]\nzk.zkRoot={text}\n")
+            self.assertIn(f"zk.zkRoot: `{text}` is no path of znodes", problem)
+
     def test_connect(self) -> None:
         """A server list is checked for form, chroot and IPv6 are fine."""
         for text in ("a:1, b:2,c", "a:1/x/y", "[::1]:2181"):
             load(f"{MINIMAL}[zookeeper]\nzk.zkConnect={text}\n")
-        for text in ("a b", "a:1,,b:2", "a:x", "zk://a:1"):
+        for text in ("a b", "a:1,,b:2", "a:x", "zk://a:1", "a:99999"):
             (problem,) = problems(f"{MINIMAL}[zookeeper]\nzk.zkConnect={text}\n")
             self.assertIn(f"zk.zkConnect: `{text}` is no list of servers", problem)

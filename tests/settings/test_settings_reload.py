@@ -101,6 +101,7 @@ class BrokerTests(SynchronousTestCase):
                     "[system] maxSegmentSize 1073741824 -> 4096",
                     "[metatwist] brokerEndpoint tcp:8123 -> tcp:9000",
                     "[metatwist] syncThreads 4 -> 2",
+                    "[metatwist] coordinatorPath /a.coordinator -> /b.coordinator",
                     "[system] dataPath /a -> /b",
                 )
             ),
@@ -123,15 +124,26 @@ class BrokerTests(SynchronousTestCase):
         self.assertEqual(found.settings.zookeeper.root, "/meta")
 
     def test_zookeeper_gone(self) -> None:
-        """Leaving the ensemble waits for a restart as well."""
+        """Leaving the ensemble waits for a restart, as does what comes in its place."""
         found = compare(
             load(MINIMAL),
             load(MINIMAL.replace("zk.zkConnect=localhost:2181\n", "")),
         )
         self.assertEqual(
-            found.needs_restart, ("[zookeeper] removed, waits for a restart",)
+            found.needs_restart,
+            (
+                "[metatwist] coordinator ensemble -> embedded, waits for a restart",
+                "[zookeeper] removed, waits for a restart",
+            ),
         )
         self.assertIsNotNone(found.settings.zookeeper)
+        self.assertEqual(found.settings.coordinator, "ensemble")
+
+    def test_reconcile_interval(self) -> None:
+        """The tree of a running broker can be looked at more often."""
+        found = reload("", "[metatwist]\nreconcileInterval=3\n")
+        self.assertEqual(found.changed, ("[metatwist] reconcileInterval 10 -> 3",))
+        self.assertEqual(found.settings.reconcile_interval_s, 3)
 
 
 class TopicTests(SynchronousTestCase):

@@ -30,8 +30,10 @@ class BrokerProcess(ChildProcess):
 
     `ini` is the text of server.ini. Port and data directory come from the environment
     and win over it, as does what `environ` adds, for instance
-    `{"METATWIST_SYSTEM_stat": "true"}`. The same data serves again after `stop` or
-    `kill`. Filters belong into `filter_dir`, which must exist before the start.
+    `{"METATWIST_SYSTEM_stat": "true"}`. There is no coordinator unless `environ` names
+    one, for instance `{"METATWIST_METATWIST_coordinator": "ensemble"}`. The same data
+    serves again after `stop` or `kill`. Filters belong into `filter_dir`, which must
+    exist before the start.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class BrokerProcess(ChildProcess):
             "METATWIST_METATWIST_brokerEndpoint": (
                 f"tcp:{self.port}:interface=127.0.0.1"
             ),
+            "METATWIST_METATWIST_coordinator": "none",
             **self._environ,
         }
 

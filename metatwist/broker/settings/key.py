@@ -7,7 +7,15 @@ from typing import Literal
 from attrs import frozen
 
 Kind = Literal[
-    "int", "long", "bool", "string", "path", "policy", "schedule", "endpoint"
+    "int",
+    "long",
+    "bool",
+    "string",
+    "choice",
+    "path",
+    "policy",
+    "schedule",
+    "endpoint",
 ]
 """`int` is 32 and `long` 64 bits wide, both with sign."""
 
@@ -24,7 +32,7 @@ class Key:
     written as in the file; None together with a `default_note` means that it depends
     on other things. `required` keys have an `example` instead. `least` and `most` bound
     a number and include themselves. `per_value` keys end in a dot and are continued by
-    a name: of a topic or of a consumer group.
+    a name: of a topic or of a consumer group. `choices` are the words of a `choice`.
     """
 
     name: str
@@ -40,6 +48,7 @@ class Key:
     reload: Reload = "no"
     least: int | None = None
     most: int | None = None
+    choices: tuple[str, ...] = ()
 
     @property
     def fallback(self) -> str | None:

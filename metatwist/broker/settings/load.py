@@ -13,6 +13,7 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
+from metatwist.broker.settings.coordination import coordination
 from metatwist.broker.settings.findings import Findings
 from metatwist.broker.settings.host import first_address, interface_addresses
 from metatwist.broker.settings.ini import parse_ini, render_ini
@@ -132,6 +133,7 @@ def _build(origin: _Origin, sources: Sources, findings: Findings) -> BrokerSetti
     plain = system.plain_values() | own.plain_values()
     data_path = system.path("dataPath", home / "meta")
     defaults = topic_defaults(system, data_path, plain["retention_bytes"])
+    ensemble = zookeeper(sources, findings, home)
     net = network(system, own, plain["server_port"], findings, _this_host)
     return BrokerSettings(
         path=origin.path,
@@ -144,7 +146,8 @@ def _build(origin: _Origin, sources: Sources, findings: Findings) -> BrokerSetti
         app_class_path=_app_class_path(system, origin.path),
         defaults=defaults,
         topics=all_topics(sources, defaults, findings, home),
-        zookeeper=zookeeper(sources, findings, home),
+        zookeeper=ensemble,
+        **coordination(own, ensemble, data_path, findings),
         **plain | {"server_port": net.server_port},
     )
 

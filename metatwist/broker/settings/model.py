@@ -94,6 +94,8 @@ class BrokerSettings:
     CRC-32; overrides from the environment are not in it. `path` is absolute, or None
     for a start without a file. `defaults` has the values of `[system]` that topics
     inherit; `topics` holds all topic sections, patterns too, in order of name.
+    `coordinator` is `embedded`, `ensemble` or `none`; `zookeeper_auth` is the one line
+    `digest:USER:PASSWORD` of the file, a secret.
     """
 
     path: Path | None
@@ -132,6 +134,13 @@ class BrokerSettings:
     sync_threads: int
     control_socket: bool
     inline_sync: bool
+    coordinator: str
+    coordinator_endpoint: str
+    coordinator_path: Path
+    reconcile_interval_s: int
+    zookeeper_auth_file: Path | None
+    zookeeper_auth: str | None = field(repr=False)
+    zookeeper_acl: str
     warnings: tuple[str, ...] = ()
     _patterns: _Patterns = field(init=False, repr=False, eq=False)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from metatwist.broker.settings.coordination_keys import COORDINATION
 from metatwist.broker.settings.key import Key
 from metatwist.broker.settings.system_keys import SYSTEM
 
@@ -164,6 +165,7 @@ METATWIST = (
         help="fsync a lone put at once while the disk is quick",
         default="true",
     ),
+    *COORDINATION,
 )
 
 TOPIC = (

@@ -19,6 +19,7 @@ from metatwist.broker.settings.ini import IniEntry
 from metatwist.broker.settings.key import Key
 from metatwist.broker.settings.model import RetentionPolicy
 from metatwist.broker.settings.policy import parse_policy
+from metatwist.broker.settings.suggestions import did_you_mean
 from metatwist.errors import SettingsError
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class SectionReader:
         self._home = home
 
     def plain_values(self) -> dict[str, Any]:
-        """The values of numbers, flags and texts of this section, by field name.
+        """The values of numbers, flags, words and texts of this section, by field name.
 
         Without the keys of topics, and texts whose default depends on other things.
         """
@@ -54,6 +55,7 @@ class SectionReader:
             "long": self.number,
             "bool": self.flag,
             "string": self.text,
+            "choice": self.choice,
         }
         return {
             key.field: read[key.kind](key.name)
@@ -76,6 +78,10 @@ class SectionReader:
     def text(self, name: str, otherwise: str | None = None) -> str:
         """The value as it stands."""
         return self._read(name, lambda _, text: text, otherwise)
+
+    def choice(self, name: str, otherwise: str | None = None) -> str:
+        """One of the words that the key's row lists."""
+        return self._read(name, _one_of, otherwise)
 
     def path(self, name: str, otherwise: Path) -> Path:
         """An absolute path; `~` is the home directory, relative means from here."""
@@ -119,6 +125,15 @@ def bounded_number(key: Key, text: str) -> int:
     if low is not None and value < low:
         raise ValueError(f"{value} is below {low}")
     return value
+
+
+def _one_of(key: Key, text: str) -> str:
+    if text not in key.choices:
+        raise ValueError(
+            f"`{text}` is not one of {', '.join(key.choices)}"
+            f"{did_you_mean(text, key.choices)}"
+        )
+    return text
 
 
 def _schedule(_: Key, text: str) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from metatwist.broker.settings.findings import Findings
+from metatwist.broker.settings.ini import IniEntry
 from metatwist.broker.settings.model import ZooKeeperSettings
 from metatwist.broker.settings.schema import ZOOKEEPER
-from metatwist.broker.settings.sources import Sources
+from metatwist.broker.settings.sources import Entries, Sources
 from metatwist.broker.settings.values import SectionReader
-
-_HOST = r"(?:[^\s:,/\[\]]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?"
-_CONNECT = re.compile(rf"{_HOST}(?:\s*,\s*{_HOST})*(?:/\S*)?")
+from metatwist.coordination.ensemble_settings import parse_connect
+from metatwist.coordination.layout import DEFAULT_ROOT, Layout
 
 
 def zookeeper(
@@ -30,16 +29,33 @@ def zookeeper(
         return None
     reader = SectionReader(ZOOKEEPER, entries, findings, home)
     values = reader.plain_values()
-    if not _CONNECT.fullmatch(values["connect"]):
+    if "zk.zkConnect" in entries:
+        _check_servers(entries["zk.zkConnect"], findings)
+    return ZooKeeperSettings(
+        **values | {"root": _root(values["root"], entries, findings)}
+    )
+
+
+def _check_servers(entry: IniEntry, findings: Findings) -> None:
+    try:
+        servers = entry.value.partition("/")[0]
+        if not all(part.strip() for part in servers.split(",")):
+            raise ValueError("a name is missing beside a comma")
+        parse_connect(entry.value)
+    except ValueError as error:
         findings.problems.append(
-            entries["zk.zkConnect"].at(
-                f"`{values['connect']}` is no list of servers, as in "
-                "one:2181,two:2181,three:2181"
+            entry.at(
+                f"`{entry.value}` is no list of servers, as in"
+                f" one:2181,two:2181,three:2181 ({error})"
             )
         )
-    return ZooKeeperSettings(**values | {"root": _root(values["root"])})
 
 
-def _root(text: str) -> str:
-    rooted = text if text.startswith("/") else "/" + text
-    return rooted.removesuffix("/")
+def _root(text: str, entries: Entries, findings: Findings) -> str:
+    """The prefix of all paths (spec layout 1.2)."""
+    try:
+        return Layout(text).root
+    except ValueError as error:
+        problem = f"`{text}` is no path of znodes ({error})"
+        findings.problems.append(entries["zk.zkRoot"].at(problem))
+        return DEFAULT_ROOT

@@ -1,0 +1,88 @@
+"""The coordinator that the settings ask for, from its start to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred, succeed
+from twisted.internet.task import deferLater
+
+from metatwist.broker.protocol import BrokerFactory
+from metatwist.broker.registrar import Registrar
+from metatwist.broker.settings import BrokerSettings
+from metatwist.broker.settings.coordination import tree_settings
+from metatwist.coordination.embedded.service import (
+    EmbeddedCoordinator,
+    EmbeddedSettings,
+)
+from metatwist.coordination.ensemble import EnsembleCoordinator, EnsembleSettings
+from metatwist.coordination.interface import ICoordinator
+
+_LOOK_S = 0.05
+
+
+class Coordination:
+    """Starts and stops the coordinator; `coordinator` is None where there is none.
+
+    Nothing runs before `start`. `embedded` is that kind of coordinator, or None.
+    """
+
+    def __init__(self, reactor: Any, settings: BrokerSettings) -> None:
+        self.embedded: EmbeddedCoordinator | None = None
+        self.coordinator: ICoordinator | None = None
+        self._began = False
+        if settings.coordinator == "embedded":
+            wanted = EmbeddedSettings(
+                settings.coordinator_path, settings.coordinator_endpoint
+            )
+            self.embedded = EmbeddedCoordinator(reactor, wanted)
+            self.coordinator = self.embedded
+        elif settings.coordinator == "ensemble":
+            self.coordinator = EnsembleCoordinator(reactor, ensemble_settings(settings))
+
+    def start(self) -> Deferred[None]:
+        """Fires when an embedded coordinator serves, or fails with the reason why it
+        does not. An ensemble is met in the background, however long that takes."""
+        coordinator: Any = self.coordinator
+        if coordinator is None:
+            return succeed(None)
+        self._began = True
+        coordinator.startService()
+        return succeed(None) if self.embedded is None else self.embedded.ready
+
+    def stop(self) -> Deferred[Any]:
+        """End the session, and what serves others; ephemeral nodes go with it."""
+        coordinator: Any = self.coordinator
+        if not self._began:
+            return succeed(None)
+        return maybeDeferred(coordinator.stopService)
+
+
+def ensemble_settings(settings: BrokerSettings) -> EnsembleSettings:
+    """How to reach the ensemble of `[zookeeper]`, and as whom."""
+    tree = tree_settings(settings)
+    credentials = None
+    if settings.zookeeper_auth is not None:
+        scheme, _, secret = settings.zookeeper_auth.partition(":")
+        credentials = scheme, secret
+    return EnsembleSettings(
+        connect=tree.connect,
+        session_timeout_s=tree.session_timeout_ms / 1000,
+        connection_timeout_s=tree.connection_timeout_ms / 1000,
+        credentials=credentials,
+        acl=settings.zookeeper_acl,
+    )
+
+
+@inlineCallbacks
+def leave(reactor: Any, registrar: Registrar, factory: BrokerFactory) -> Any:
+    """Withdraw, and let clients notice while they are still served (spec layout 4.5).
+
+    Fires after the sync time, or as soon as no client is connected.
+    """
+    if not (yield registrar.withdraw()):
+        return
+    left_s = tree_settings(registrar.settings).sync_time_ms / 1000
+    while factory.connections and left_s > 0:
+        yield deferLater(reactor, min(left_s, _LOOK_S), lambda: None)
+        left_s -= _LOOK_S

@@ -1,0 +1,126 @@
+"""What is known about a broker's registration, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from twisted.logger import Logger
+
+from metatwist.broker import registration_view as say
+from metatwist.broker.reconciling import Foreign
+from metatwist.broker.registration_view import RegistrationView
+from metatwist.broker.repair_plan import Beliefs
+from metatwist.broker.settings import BrokerSettings
+from metatwist.broker.settings.coordination import tree_settings
+from metatwist.coordination.broker_url import read_broker_url
+from metatwist.coordination.errors import CoordinationError
+from metatwist.coordination.interface import ICoordinator, SessionState
+from metatwist.coordination.unreadable import Unreadable
+
+
+class RegistrationState:
+    """The outcome of the last passes, as the registrar notes it.
+
+    `registered_as` is the session of the last registration, 0 before the first one;
+    `unfit` names topics that no znode can have, `others` the other brokers by id.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        coordinator: ICoordinator,
+        beliefs: Beliefs,
+        settings: Callable[[], BrokerSettings],
+        address: Callable[[], str],
+    ) -> None:
+        self.registered_as = 0
+        self.foreign: Foreign | None = None
+        self.failure: CoordinationError | None = None
+        self.unfit: dict[str, str] = {}
+        self.others: dict[int, str] = {}
+        self.last_pass_s: float | None = None
+        self._coordinator: Any = coordinator
+        self._beliefs = beliefs
+        self._settings = settings
+        self._address = address
+        self._enabled = tree_settings(settings()).enable
+        self._said: str | None = None
+        self._warned: set[str] = set()
+
+    @property
+    def problem(self) -> str | None:
+        """Why clients do not find the broker, None when they do as far as is known."""
+        state = self._coordinator.state
+        if not self._enabled:
+            return None
+        if state is not SessionState.CONNECTED:
+            return say.unreachable(self._where(), state.value)
+        if self.foreign is not None:
+            broker_id = self._settings().broker_id
+            return say.taken_id(broker_id, self._address(), self.foreign.url)
+        return None if self.failure is None else f"registration failed: {self.failure}"
+
+    def _where(self) -> str:
+        where: str = self._coordinator.description
+        reason = getattr(self._coordinator, "problem", None)
+        return where if reason is None or reason in where else f"{where} ({reason})"
+
+    def warnings(self) -> Iterator[str]:
+        """What is not right, but keeps nothing from working now."""
+        for name, problem in self.unfit.items():
+            yield say.unfit_topic(name, problem)
+        if self._settings().coordinator == "embedded":
+            for number, url in self.others.items():
+                yield say.second_broker(number, url)
+        read = read_broker_url(self._address().encode())
+        if isinstance(read, Unreadable) and self._enabled:
+            yield say.unfit_address(self._address(), read.reason)
+
+    def registered(self, session_id: int, count: int) -> None:
+        """All is as it should be, with so many topics; said after a change only."""
+        if session_id == self.registered_as and self._said is None:
+            return
+        self.registered_as = session_id
+        self._log.info(
+            "registered broker {id}, {address}, topics: {count}; {where}",
+            id=self._settings().broker_id,
+            address=self._address(),
+            count=count,
+            where=self._coordinator.description,
+        )
+
+    def tell(self) -> None:
+        """Log what is new."""
+        problem = self.problem
+        # Of its connection the coordinator tells itself.
+        cut_off = self._coordinator.state is not SessionState.CONNECTED
+        if problem is not None and problem != self._said and not cut_off:
+            lost = self.foreign is not None and self.registered_as
+            say_it = self._log.critical if lost else self._log.warn
+            say_it("{problem}", problem=problem)
+        self._said = problem
+        for warning in self.warnings():
+            if warning not in self._warned:
+                self._warned.add(warning)
+                self._log.warn("{warning}", warning=warning)
+
+    def view(self, now_s: float) -> RegistrationView:
+        """How it stands."""
+        coordinator, last_s = self._coordinator, self.last_pass_s
+        session_id = coordinator.session_id
+        return RegistrationView(
+            kind=self._settings().coordinator,
+            description=coordinator.description,
+            state=coordinator.state.value,
+            session_id=f"{session_id:#x}" if session_id else None,
+            enabled=self._enabled,
+            registered_nodes=self._beliefs.present,
+            last_pass_age_s=None if last_s is None else round(now_s - last_s, 1),
+            duplicate=self.foreign.url if self.foreign else None,
+            problem=self.problem,
+            repairs=dict(self._beliefs.repairs),
+            other_brokers={str(key): url for key, url in self.others.items()},
+            warnings=list(self.warnings()),
+        )

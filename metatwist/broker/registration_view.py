@@ -1,0 +1,69 @@
+"""What there is to say about a broker's registration: values and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+
+@frozen
+class RegistrationView:
+    """How coordination stands, for `status` and the metrics.
+
+    `session_id` is hexadecimal, as ZooKeeper logs it. `repairs` counts by fault what
+    was not as it had been left. `last_pass_age_s` is the time since all nodes were last
+    read, None before. `duplicate` is the URL of a broker that has our id, `problem`
+    why clients do not find this one.
+    """
+
+    kind: str = "none"
+    description: str = "no coordination"
+    state: str = "none"
+    session_id: str | None = None
+    enabled: bool = False
+    registered_nodes: int = 0
+    last_pass_age_s: float | None = None
+    duplicate: str | None = None
+    problem: str | None = None
+    repairs: Mapping[str, int] = field(factory=dict)
+    other_brokers: Mapping[str, str] = field(factory=dict)
+    warnings: list[str] = field(factory=list)
+
+
+def second_broker(number: int, url: str) -> str:
+    """Of a second broker in an embedded coordinator (design 4)."""
+    return (
+        f"broker {number}, {url}, is registered here as well: this coordinator is part"
+        " of one broker, and gone while that is down. With more than one broker run a"
+        " ZooKeeper ensemble and name it in [zookeeper] zk.zkConnect, with [metatwist]"
+        " coordinator=ensemble on all of them"
+    )
+
+
+def unfit_topic(name: str, problem: str) -> str:
+    """Of a topic that cannot be a znode."""
+    return (
+        f"topic {name!r} is not registered, no znode can have this name: it {problem}"
+    )
+
+
+def unfit_address(address: str, problem: str) -> str:
+    """Of an address that Java clients do not understand."""
+    return f"clients cannot connect to {address}: hostName {problem}"
+
+
+def unreachable(where: str, state: str) -> str:
+    """Of a session that is not there."""
+    return (
+        f"{where} is {state}: nothing can be registered now, those who know the address"
+        " are served"
+    )
+
+
+def taken_id(broker_id: int, mine: str, other: str) -> str:
+    """Of another broker with our id."""
+    return (
+        f"broker id {broker_id} is taken by {other}, so {mine} is not registered and"
+        " clients do not find it"
+    )

@@ -1,0 +1,92 @@
+"""The four-letter words of monitoring scripts: four bytes, one answer, closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from metatwist import __version__
+
+if TYPE_CHECKING:
+    from metatwist.coordination.embedded.connection import ClientConnection, TreeServer
+
+# Tools read a ZooKeeper version from it, and choose by it what they send.
+_VERSION = f"3.4.14-metatwist-{__version__}, built on Twisted"
+
+
+def report(word: bytes, server: TreeServer) -> str:
+    """The answer to one of `WORDS`."""
+    return WORDS[word](server)
+
+
+def _ruok(server: TreeServer) -> str:
+    return "imok"
+
+
+def _isro(server: TreeServer) -> str:
+    return "rw"
+
+
+def _envi(server: TreeServer) -> str:
+    return f"Environment:\nzookeeper.version={_VERSION}\n"
+
+
+def _cons(server: TreeServer) -> str:
+    return "".join(_line(one) for one in server.connections) + "\n"
+
+
+def _line(one: ClientConnection) -> str:
+    session = one.session
+    ends = f",sid={session.id:#x},to={session.timeout_ms}" if session else ""
+    return f" /{one.peer}[1](queued=0,recved={one.received},sent={one.sent}{ends})\n"
+
+
+def _srvr(server: TreeServer) -> str:
+    return f"Zookeeper version: {_VERSION}\n{_summary(server)}"
+
+
+def _stat(server: TreeServer) -> str:
+    clients = _cons(server)
+    return f"Zookeeper version: {_VERSION}\nClients:\n{clients}{_summary(server)}"
+
+
+def _summary(server: TreeServer) -> str:
+    tree = server.realm.tree
+    return (
+        f"Received: {server.received}\n"
+        f"Sent: {server.sent}\n"
+        f"Connections: {len(server.connections)}\n"
+        f"Outstanding: {len(server.waiting)}\n"
+        f"Zxid: {tree.zxid:#x}\n"
+        "Mode: standalone\n"
+        f"Node count: {len(tree.nodes)}\n"
+    )
+
+
+def _mntr(server: TreeServer) -> str:
+    tree, sessions = server.realm.tree, server.realm.sessions
+    rows = {
+        "zk_version": _VERSION,
+        "zk_server_state": "standalone",
+        "zk_packets_received": server.received,
+        "zk_packets_sent": server.sent,
+        "zk_num_alive_connections": len(server.connections),
+        "zk_outstanding_requests": len(server.waiting),
+        "zk_znode_count": len(tree.nodes),
+        "zk_watch_count": tree.watches.count,
+        "zk_ephemerals_count": sum(len(one.ephemerals) for one in sessions),
+        "zk_global_sessions": len(sessions),
+        "zk_sessions_expired": sessions.expired_total,
+    }
+    return "".join(f"{name}\t{value}\n" for name, value in rows.items())
+
+
+WORDS: dict[bytes, Callable[[TreeServer], str]] = {
+    b"ruok": _ruok,
+    b"isro": _isro,
+    b"envi": _envi,
+    b"cons": _cons,
+    b"srvr": _srvr,
+    b"stat": _stat,
+    b"mntr": _mntr,
+}

@@ -1,0 +1,192 @@
+"""The embedded coordinator as a service: load the tree, listen, keep time, end.
+
+It serves its own process as an ICoordinator and everyone else on a port.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred, succeed
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.error import CannotListenError
+from twisted.internet.task import LoopingCall
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+
+from metatwist.coordination.embedded.connection import TreeServer
+from metatwist.coordination.embedded.journal import Journal
+from metatwist.coordination.embedded.local import LocalCoordinator
+from metatwist.coordination.embedded.realm import Realm
+from metatwist.coordination.embedded.store import MemoryStore, NodeStore
+from metatwist.errors import MetatwistError
+
+TICK_S = 0.5
+_LATE_S = 1.0
+DATABASE_NAME = "tree.sqlite3"
+
+
+class CoordinatorPortTaken(MetatwistError):
+    """The coordinator's port cannot be listened on."""
+
+    def __init__(self, endpoint: str, reason: object) -> None:
+        super().__init__(
+            f"[metatwist] coordinatorEndpoint: cannot listen on {endpoint}: {reason}. A"
+            " ZooKeeper or another broker may run here: to use a ZooKeeper, name it in"
+            " [zookeeper] zk.zkConnect; to keep a second coordinator, give"
+            " coordinatorEndpoint another port; to do without one, set"
+            " [metatwist] coordinator=none"
+        )
+
+
+@frozen
+class EmbeddedSettings:
+    """`directory` holds the database, None keeps all in memory; `endpoint` is a Twisted
+    server endpoint."""
+
+    directory: Path | None
+    endpoint: str
+
+
+class EmbeddedCoordinator(LocalCoordinator, Service):
+    """ICoordinator, and a ZooKeeper server on `settings.endpoint`.
+
+    `ready` fires once it listens, or fails with the reason: StorageError or
+    CoordinatorPortTaken.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: EmbeddedSettings,
+        seconds: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(reactor)
+        self.description = f"embedded, {settings.endpoint}"
+        self.ready: Deferred[None] = Deferred()
+        self.server: TreeServer | None = None
+        self.port: Any = None
+        self._log = Logger()
+        self._settings = settings
+        self._seconds = seconds
+        self._pool = ThreadPool(0, 1, "coordinator")
+        self._store = _store_for(settings)
+        self._journal = Journal(reactor, self._store, self._run)
+        self._journal.on_failure(self._journal_failed)
+        self._clock = LoopingCall(self._tick)
+        self._clock.clock = reactor
+        self._last_tick_s = 0.0
+        self._starting: Deferred[None] = succeed(None)
+        self._is_stored = False
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong now."""
+        return self._journal.failed or self._journal.stalled
+
+    def _run(self, call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        return deferToThreadPool(self._reactor, self._pool, call, *arguments)
+
+    def startService(self) -> None:
+        """Begin to load; `ready` tells the end."""
+        super().startService()
+        self._pool.start()
+        self._starting = Deferred()
+        self._start().addBoth(self._start_ended)
+
+    def _start_ended(self, result: Any) -> None:
+        self._starting.callback(None)
+        if isinstance(result, Failure):
+            self.ready.errback(result)
+        else:
+            self.ready.callback(None)
+
+    @inlineCallbacks
+    def _start(self) -> Any:
+        loaded = yield self._run(self._store.open)
+        self._is_stored = True
+        for problem in loaded.problems:
+            self._log.error("{problem}", problem=problem)
+        realm = Realm.over(
+            self._journal,
+            self._reactor.seconds,
+            lambda: int(self._seconds() * 1000),
+            loaded.nodes,
+            loaded.epoch,
+        )
+        self.server = TreeServer(realm)
+        endpoint = serverFromString(self._reactor, self._settings.endpoint)
+        try:
+            self.port = yield endpoint.listen(self.server)
+        except CannotListenError as error:
+            reason = getattr(error, "socketError", None) or error
+            raise CoordinatorPortTaken(self._settings.endpoint, reason) from None
+        self._last_tick_s = self._reactor.seconds()
+        self._clock.start(TICK_S, now=False).addErrback(self._clock_broke)
+        self._log.info(
+            "embedded coordinator listens on {where} with {count} nodes",
+            where=self._settings.endpoint,
+            count=len(realm.tree.nodes),
+        )
+        self.open(realm)
+
+    def _clock_broke(self, failure: Failure) -> None:
+        self._log.failure("sessions no longer expire", failure=failure)
+
+    def _tick(self) -> None:
+        """Expire sessions; but after a pause of our own, first let them speak."""
+        if self.server is None:
+            return
+        now_s = self._reactor.seconds()
+        late_s = now_s - self._last_tick_s - TICK_S
+        self._last_tick_s = now_s
+        if late_s > _LATE_S:
+            self._log.warn(
+                "this process stood still for {pause:.1f} s; all sessions get that"
+                " much more time",
+                pause=late_s,
+            )
+            self.server.realm.sessions.forgive(late_s)
+        for session in self.server.expire():
+            self._log.info("session {id:#x} has expired", id=session.id)
+
+    def _journal_failed(self, reason: str) -> None:
+        self._log.critical(
+            "embedded coordinator: {reason}; it answers nobody until the disk is"
+            " repaired and the broker restarted",
+            reason=reason,
+        )
+        self.suspend()
+        if self.server is not None:
+            self.server.abort_all()
+
+    @inlineCallbacks
+    def stopService(self) -> Any:
+        """Fires once nobody is connected and all that was answered is on disk."""
+        super().stopService()
+        yield self._starting
+        if self._clock.running:
+            self._clock.stop()
+        if self.port is not None:
+            yield maybeDeferred(self.port.stopListening)
+        if self.server is not None:
+            self.close()
+            yield self._journal.stop()
+            self.server.abort_all()
+        if self._is_stored:
+            yield self._run(self._store.close)
+        # Joining blocks, for as long as nothing runs there any more: not at all.
+        self._pool.stop()
+
+
+def _store_for(settings: EmbeddedSettings) -> NodeStore | MemoryStore:
+    if settings.directory is None:
+        return MemoryStore()
+    return NodeStore(settings.directory / DATABASE_NAME)

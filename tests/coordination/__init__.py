@@ -1,0 +1,1 @@
+"""Coordination: the tree of znodes, and what is in it."""
