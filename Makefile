@@ -14,7 +14,7 @@ INSTALL = $(PY) -m pip --disable-pip-version-check install --quiet \
     --constraint constraints.txt --config-settings editable_mode=compat
 INSTALLED_FROM := setup.py pyproject.toml constraints.txt
 
-.PHONY: help run test check bench crash crash-short corpus clean
+.PHONY: help run test check bench crash crash-short crash-coordinator corpus clean
 
 help:
 	@echo 'make run          start a broker on 127.0.0.1:$(PORT), data in ./data'
@@ -23,6 +23,8 @@ help:
 	@echo 'make bench        measure, beside a bare C server and the Java broker'
 	@echo 'make crash        kill the broker 200 times under load and check what is left'
 	@echo 'make crash-short  the same, a few times'
+	@echo 'make crash-coordinator'
+	@echo '                  kill the embedded coordinator 150 times, as make crash does'
 	@echo 'make corpus       put 300 MB of real text and read it back'
 	@echo 'make clean        remove what these made, but not ./data'
 
@@ -50,6 +52,9 @@ crash: $(VENV)/dev.stamp
 
 crash-short: $(VENV)/dev.stamp
 	@$(PY) -m tests.crash.run --rounds 6 $(ARGS)
+
+crash-coordinator: $(VENV)/dev.stamp
+	@$(PY) -m tests.crash.run_coordinator --rounds 150 $(ARGS)
 
 corpus: $(VENV)/dev.stamp
 	@$(PY) -m tests.crash.corpus --megabytes 300 $(ARGS)

@@ -28,6 +28,8 @@ from metatwist.coordination.interface import ICoordinator, SessionState
 from metatwist.errors import DuplicateBroker
 
 WITHDRAW_LIMIT_S = 5.0
+# A dead session ends by the server's clock, whose ticks are up to half a timeout.
+CONTEST_SESSIONS = 1.5
 
 
 class Registrar(Service):
@@ -56,7 +58,7 @@ class Registrar(Service):
         names = Names.of(topics.settings)
         self._nodes = Reconciling(clock, coordinator, names)
         self._passes = Passes(clock, self._pass, self._interval_s)
-        limit_s = self._tree.session_timeout_ms / 1000
+        limit_s = CONTEST_SESSIONS * self._tree.session_timeout_ms / 1000
         self._contested = ContestedId(
             clock, coordinator, names.master, limit_s, self._look
         )

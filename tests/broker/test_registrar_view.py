@@ -87,7 +87,7 @@ class LogTests(RegistrarCase):
         self.register()
         self.wait(INTERVAL_S)
         wait, taken = self.logged(LogLevel.warn)
-        self.assertIn("up to 30 s", wait)
+        self.assertIn("up to 45 s", wait)
         self.assertIn(ADDRESS, taken)
         self.assertIn(OTHER_URL.decode(), taken)
 

@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 from attrs import frozen
 from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from metatwist.coordination.embedded import codec, requests
 from metatwist.coordination.embedded.acl import OPEN
@@ -60,6 +62,7 @@ class HeldJournal:
             call(self._durable)
 
 
+@implementer(ITCPTransport)
 class Wire(StringTransport):
     """Keeps what is written; past `room_bytes` of it unread the producer is paused, as
     Twisted's own transports do."""

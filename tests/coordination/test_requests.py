@@ -348,6 +348,13 @@ class WatchTests(RequestCase):
         )
         self.assertEqual(self.realm.tree.watches.count, 0)
 
+    def test_set_watches_up_to_date(self) -> None:
+        """Who has seen the very last change of a node has missed nothing."""
+        self.peer.create("/a")
+        seen = self.realm.tree.zxid
+        self.assertEqual(self.set_watches(self.peer, seen, ["/a"], [], ["/a"]), [-8])
+        self.assertEqual(self.realm.tree.watches.count, 2)
+
     def test_set_watches_quiet(self) -> None:
         """What has not changed since is watched; a child says nothing of the data, nor
         data of the children."""

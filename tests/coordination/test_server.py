@@ -53,7 +53,7 @@ class HandshakeTests(ServerCase):
         again = self.again(peer)
         self.assertEqual(again.granted, peer.granted)
         self.clock.advance(9)
-        self.server.expire()
+        self.server.tick()
         self.assertEqual(again.ask(requests.EXISTS, read("/e")).error, 0)
 
     def test_moved(self) -> None:
@@ -65,7 +65,7 @@ class HandshakeTests(ServerCase):
         peer.send(peer.request(requests.CREATE, create("/late")))
         peer.drop()
         self.assertEqual(again.ask(requests.EXISTS, read("/late")).error, -101)
-        self.server.expire()
+        self.server.tick()
         self.assertFalse(again.is_closed)
         session = next(iter(self.realm.sessions))
         self.assertIs(session.connection, again.connection)
@@ -108,7 +108,7 @@ class HandshakeTests(ServerCase):
         other.send(other.request(requests.PING, xid=-2))
         other.taken()
         self.clock.advance(6)
-        (expired,) = self.server.expire()
+        (expired,) = self.server.tick()
         self.assertEqual(expired.id, silent.granted.session_id)
         self.assertTrue(silent.wire.disconnected)
         self.assertEqual(other.outline(), [(EventKind.DELETED, "/e")])
@@ -280,11 +280,11 @@ class FrameTests(ServerCase):
         ):
             self.clock.advance(9)
             peer.send(frame)
-            self.assertEqual(self.server.expire(), [])
+            self.assertEqual(self.server.tick(), [])
         self.clock.advance(9)
         peer.connection.dataReceived(b"\0\0\0\x08half")
         self.clock.advance(1)
-        self.assertEqual(len(self.server.expire()), 1)
+        self.assertEqual(len(self.server.tick()), 1)
 
 
 class WordTests(ServerCase):
@@ -319,7 +319,7 @@ class WordTests(ServerCase):
         self.clock.advance(5)
         peer.send(peer.request(requests.PING, xid=-2))
         self.clock.advance(5)
-        self.server.expire()
+        self.server.tick()
         rows = dict(line.split("\t") for line in self.word(b"mntr").splitlines())
         self.assertEqual(rows["zk_server_state"], "standalone")
         for name, value in (

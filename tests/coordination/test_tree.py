@@ -339,6 +339,21 @@ class TransactionTests(TreeCase):
         )
         self.assertIsNone(dict(self.recorded)["/a"])
 
+    def test_ephemerals_stay_their_owners(self) -> None:
+        """An ephemeral whose deletion did not take effect is its owner's still, and one
+        that was not created is nobody's."""
+        self.make("/e", flags=EPHEMERAL)
+        self.assertRaises(
+            TransactionFailed,
+            self.tree.transaction,
+            [
+                lambda: self.tree.delete(self.bob, "/e"),
+                lambda: self.make("/f", flags=EPHEMERAL),
+                lambda: self.make("/no/a"),
+            ],
+        )
+        self.assertEqual(self.ann.ephemerals, {"/e": None})
+
     def test_usable_after_a_failure(self) -> None:
         """After a transaction that failed single writes count as ever."""
         self.assertRaises(

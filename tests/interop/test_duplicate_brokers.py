@@ -17,7 +17,7 @@ from tests.process.broker_case import BrokerCase
 from .fault_case import LONG_MS, SHORT_MS, ensemble_broker
 from .registered import Registration
 from .systems import PARTITIONS, TOPIC
-from .zookeeper_server import DebianZooKeeper, find_zookeeper
+from .zookeeper_server import DebianZooKeeper, ZooKeeperSettings, find_zookeeper
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -38,7 +38,9 @@ class DuplicateTest(BrokerCase):
         super().setUpClass()
         directory = Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, directory, ignore_errors=True)
-        cls.server = DebianZooKeeper(directory)
+        # As usual, the shortest session is two ticks.
+        settings = ZooKeeperSettings(SHORT_MS // 2, SHORT_MS)
+        cls.server = DebianZooKeeper(directory, settings)
         cls.addClassCleanup(cls.server.kill)
         cls.server.start()
 

@@ -87,17 +87,11 @@ class RecordReader:
 
     def strings(self) -> list[str]:
         """A counted list of strings."""
-        return [self.path() for _ in range(self._count())]
+        return [self.path() for _ in range(self.number())]
 
     def acl(self) -> list[Entry]:
         """A counted list of (permissions, scheme, id)."""
-        return [(self.number(), self.path(), self.path()) for _ in range(self._count())]
-
-    def _count(self) -> int:
-        count = self._take(_INT)
-        if count > len(self._data):
-            raise Marshalling("a list longer than its frame")
-        return max(count, 0)
+        return [(self.number(), self.path(), self.path()) for _ in range(self.number())]
 
     @property
     def exhausted(self) -> bool:

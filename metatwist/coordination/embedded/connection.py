@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from typing import Any, cast
 
-from twisted.internet.interfaces import IAddress, IPushProducer
+from twisted.internet.interfaces import IAddress, IPushProducer, ITCPTransport
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -26,6 +26,10 @@ from metatwist.coordination.errors import AuthenticationFailed, Marshalling
 from metatwist.coordination.interface import EventKind
 
 MAX_CONNECTIONS = 10_000
+MOST_SILENCE_S = 10
+"""How long a new connection may wait before it asks for a session."""
+
+TICK_S = 0.5
 MAX_WAITING_BYTES = 4 * 1024 * 1024
 """Replies that wait for the disk, of one connection, past which it is not read."""
 
@@ -47,6 +51,7 @@ class ClientConnection(Protocol):
         self.tree = server.realm.tree
         self.session: Session | None = None
         self.received = self.sent = 0
+        self.ticks_in_silence = 0
         self._journal = server.realm.journal
         self._buffer = b""
         self._batch: list[bytes] = []
@@ -72,7 +77,8 @@ class ClientConnection(Protocol):
         if len(self.server.connections) > MAX_CONNECTIONS:
             self.abort()
             return
-        self._wire.setTcpNoDelay(True)
+        if ITCPTransport.providedBy(self.transport):
+            self._wire.setTcpNoDelay(True)
         self._wire.registerProducer(self, True)
 
     def connectionLost(self, reason: Failure | None = None) -> None:
@@ -84,10 +90,21 @@ class ClientConnection(Protocol):
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
 
+    @property
+    def held(self) -> bool:
+        """Whether it is not read because its replies wait for the disk."""
+        return self._held
+
     def abort(self) -> None:
         """Close at once."""
         self._closing = True
         self._wire.abortConnection()
+
+    def finish(self) -> None:
+        """Take no more requests, and close once what was answered has left."""
+        self._closing = True
+        if not self._waiting:
+            self._lose()
 
     # -- in -----------------------------------------------------------------------
 
@@ -282,13 +299,28 @@ class TreeServer(Factory):
         for connection in list(self.waiting):
             connection.release(durable)
 
-    def expire(self) -> list[Session]:
-        """End the sessions whose time is over, and close their connections."""
-        over = self.realm.sessions.expire()
+    def tick(self) -> list[Session]:
+        """End the sessions whose time is over, and close their connections; turn away
+        who never asks for a session. To be called each `TICK_S`."""
+        sessions = self.realm.sessions
+        for connection in list(self.connections):
+            if connection.session is None:
+                connection.ticks_in_silence += 1
+                if connection.ticks_in_silence * TICK_S > MOST_SILENCE_S:
+                    connection.abort()
+            elif connection.held:
+                # We do not listen, so its silence says nothing.
+                sessions.touch(connection.session)
+        over = sessions.expire()
         for session in over:
             if session.connection is not None:
                 session.connection.abort()
         return over
+
+    def finish_all(self) -> None:
+        """Let every connection end."""
+        for connection in list(self.connections):
+            connection.finish()
 
     def abort_all(self) -> None:
         """Close every connection."""

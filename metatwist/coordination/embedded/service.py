@@ -15,21 +15,23 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred, succeed
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.error import CannotListenError
-from twisted.internet.task import LoopingCall
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
-from metatwist.coordination.embedded.connection import TreeServer
+from metatwist.coordination.embedded.connection import TICK_S, TreeServer
 from metatwist.coordination.embedded.journal import Journal
 from metatwist.coordination.embedded.local import LocalCoordinator
 from metatwist.coordination.embedded.realm import Realm
 from metatwist.coordination.embedded.store import MemoryStore, NodeStore
 from metatwist.errors import MetatwistError
 
-TICK_S = 0.5
 _LATE_S = 1.0
+_GOODBYE_S = 1.0
+_LOOK_S = 0.02
+_BACKLOG = 1024
 DATABASE_NAME = "tree.sqlite3"
 
 
@@ -85,6 +87,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         self._last_tick_s = 0.0
         self._starting: Deferred[None] = succeed(None)
         self._is_stored = False
+        self._stopped: Deferred[Any] | None = None
 
     @property
     def problem(self) -> str | None:
@@ -128,6 +131,10 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         except CannotListenError as error:
             reason = getattr(error, "socketError", None) or error
             raise CoordinatorPortTaken(self._settings.endpoint, reason) from None
+        listening = getattr(self.port, "socket", None)
+        if listening is not None:
+            # Twisted's 50 are too few for clients that all come back at once.
+            listening.listen(_BACKLOG)
         self._last_tick_s = self._reactor.seconds()
         self._clock.start(TICK_S, now=False).addErrback(self._clock_broke)
         self._log.info(
@@ -154,7 +161,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
                 pause=late_s,
             )
             self.server.realm.sessions.forgive(late_s)
-        for session in self.server.expire():
+        for session in self.server.tick():
             self._log.info("session {id:#x} has expired", id=session.id)
 
     def _journal_failed(self, reason: str) -> None:
@@ -164,13 +171,23 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
             reason=reason,
         )
         self.suspend()
+        if self.port is not None:
+            self.port.stopListening()
         if self.server is not None:
             self.server.abort_all()
 
-    @inlineCallbacks
-    def stopService(self) -> Any:
+    def stopService(self) -> Deferred[Any]:
         """Fires once nobody is connected and all that was answered is on disk."""
-        super().stopService()
+        if self._stopped is None:
+            super().stopService()
+            self._stopped = self._stop()
+        again: Deferred[Any] = Deferred()
+        self._stopped.chainDeferred(again)
+        self._stopped.addBoth(lambda _: None)
+        return again
+
+    @inlineCallbacks
+    def _stop(self) -> Any:
         yield self._starting
         if self._clock.running:
             self._clock.stop()
@@ -179,11 +196,21 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         if self.server is not None:
             self.close()
             yield self._journal.stop()
-            self.server.abort_all()
+            yield self._say_goodbye(self.server)
         if self._is_stored:
             yield self._run(self._store.close)
         # Joining blocks, for as long as nothing runs there any more: not at all.
         self._pool.stop()
+
+    @inlineCallbacks
+    def _say_goodbye(self, server: TreeServer) -> Any:
+        """Let answers leave that were given; not for ever."""
+        server.finish_all()
+        left_s = _GOODBYE_S
+        while server.connections and left_s > 0:
+            yield deferLater(self._reactor, _LOOK_S, lambda: None)
+            left_s -= _LOOK_S
+        server.abort_all()
 
 
 def _store_for(settings: EmbeddedSettings) -> NodeStore | MemoryStore:

@@ -112,7 +112,8 @@ class RawClient:
     def receive(self) -> Reply:
         """The next reply or event; raises Closed."""
         frame = self.receive_frame()
-        reply = Reply(*struct.unpack_from(">iqi", frame), frame[16:])
+        xid, zxid, error = struct.unpack_from(">iqi", frame)
+        reply = Reply(xid, zxid, error, frame[16:])
         if reply.xid >= 0:
             self.last_zxid = max(self.last_zxid, reply.zxid)
         self.arrived.append(str(reply))
