@@ -15,6 +15,7 @@ from metatwist.broker.background import Background
 from metatwist.broker.cleaning import Cleaning
 from metatwist.broker.commit import CommitContext, CommitQueue
 from metatwist.broker.coordinating import Coordination
+from metatwist.broker.coordination_metrics import CoordinationMetrics
 from metatwist.broker.descriptors import left_for_connections, raise_limit
 from metatwist.broker.dispatch import Dispatch
 from metatwist.broker.filters import Filters
@@ -126,7 +127,11 @@ def assemble(ground: Ground) -> Parts:
         views=Views(
             stats,
             Status(topics, numbers, stats, registrar),
-            BrokerCollector(numbers, topics, registrar),
+            BrokerCollector(
+                numbers,
+                topics,
+                CoordinationMetrics(registrar, ground.coordination.embedded),
+            ),
             _group_queries(ground, topics),
         ),
         cleaning=cleaning,

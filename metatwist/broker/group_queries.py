@@ -16,6 +16,9 @@ from metatwist.coordination.interface import ICoordinator
 from metatwist.coordination.layout import Layout
 from metatwist.errors import AdminError
 
+_MOST_NAMES = 20
+_MOST_OF_A_NAME = 100
+
 
 class OwnBounds:
     """LogBounds of this broker's partitions; those of others are not known."""
@@ -26,7 +29,8 @@ class OwnBounds:
     def bounds(
         self, broker_id: int, topic: str, partition: int
     ) -> tuple[int, int] | None:
-        """See LogBounds; a log that could not be loaded is not known either."""
+        """See LogBounds; a log that could not be loaded is not known either, nor one
+        that is being moved."""
         topics = self._topics
         if broker_id != topics.settings.broker_id:
             return None
@@ -34,7 +38,8 @@ class OwnBounds:
         log = topics.catalog.logs.get(key)
         if log is not None:
             return log.start, log.readable_end
-        return None if key in topics.catalog.failed else (0, 0)
+        unknown = key in topics.catalog.failed or key in topics.busy
+        return None if unknown else (0, 0)
 
 
 def groups_over(reactor: Any, coordinator: ICoordinator, topics: Topics) -> Groups:
@@ -70,13 +75,15 @@ class GroupQueries:
                 views = yield self._groups.all()
                 return [asdict(view.summary()) for view in views]
             view = yield self._groups.group(group)
+            names = [] if view is not None else (yield self._groups.names())
         except CoordinationError as error:
             raise AdminError(f"groups cannot be read now: {error}") from None
         if view is None:
-            names = yield self._groups.names()
             raise AdminError(f"no group {group!r}; there are: {_listed(names)}")
         return asdict(view)
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(names[:20]) or "none"
+    listed = [name[:_MOST_OF_A_NAME] for name in names[:_MOST_NAMES]]
+    more = len(names) - len(listed)
+    return ", ".join(listed + [f"and {more} more"] * (more > 0)) or "none"

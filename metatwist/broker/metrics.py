@@ -12,11 +12,9 @@ from prometheus_client.core import (
     Metric,
 )
 
+from metatwist.broker.coordination_metrics import CoordinationMetrics, gauge
 from metatwist.broker.numbers import BrokerNumbers, Histogram
-from metatwist.broker.registrar import Registrar
-from metatwist.broker.registration_view import RegistrationView
 from metatwist.broker.topics import Topics
-from metatwist.coordination.interface import SessionState
 
 _COUNTERS = {
     "cmd_put": "put commands received",
@@ -55,11 +53,11 @@ class BrokerCollector:
         self,
         numbers: BrokerNumbers,
         topics: Topics,
-        registrar: Registrar | None = None,
+        coordination: CoordinationMetrics | None = None,
     ) -> None:
         self._numbers = numbers
         self._topics = topics
-        self._registrar = registrar
+        self._coordination = coordination or CoordinationMetrics()
 
     def text(self) -> str:
         """All metrics in the text format."""
@@ -74,13 +72,12 @@ class BrokerCollector:
             metric = CounterMetricFamily(f"metatwist_{name}", text)
             metric.add_metric([], getattr(numbers, name))
             yield metric
-        yield _gauge("connections", "open connections", numbers.connections)
-        yield _gauge("pending_bytes", "memory of puts that wait", numbers.pending_bytes)
+        yield gauge("connections", "open connections", numbers.connections)
+        yield gauge("pending_bytes", "memory of puts that wait", numbers.pending_bytes)
         yield _histogram("put_latency", "from arrival to answer", numbers.put_latency)
         yield _histogram("get_latency", "time to answer a get", numbers.get_latency)
         yield _histogram("flush_duration", "one fsync", numbers.flush_duration)
-        if self._registrar is not None:
-            yield from _coordination(self._registrar.view())
+        yield from self._coordination.collect()
         yield from self._partitions()
 
     def _partitions(self) -> Iterator[Metric]:
@@ -109,35 +106,6 @@ class BrokerCollector:
             families["unsynced_bytes"].add_metric(labels, log.unsynced_bytes)
             families["failed"].add_metric(labels, float(log.failure is not None))
         yield from families.values()
-
-
-def _coordination(view: RegistrationView) -> Iterator[Metric]:
-    state = GaugeMetricFamily(
-        "metatwist_coordination_state", "1 for the session's state", labels=["state"]
-    )
-    for one in SessionState:
-        state.add_metric([one.value], float(one.value == view.state))
-    yield state
-    repairs = CounterMetricFamily(
-        "metatwist_registration_repairs",
-        "registered nodes that were not as they had been left",
-        labels=["fault"],
-    )
-    for fault, count in view.repairs.items():
-        repairs.add_metric([fault], count)
-    yield repairs
-    others = len(view.other_brokers)
-    lost = int(view.problem is not None)
-    yield _gauge("registered_nodes", "nodes that are registered", view.registered_nodes)
-    yield _gauge("registration_problem", "1 when clients do not find it", lost)
-    yield _gauge("other_brokers", "other masters in the same tree", others)
-    if view.last_pass_age_s is not None:
-        text = "time since all nodes were last read"
-        yield _gauge("registration_pass_age_seconds", text, view.last_pass_age_s)
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"metatwist_{name}", text, value=value)
 
 
 def _histogram(name: str, text: str, histogram: Histogram) -> Metric:

@@ -51,16 +51,27 @@ class RegistrationState:
 
     @property
     def problem(self) -> str | None:
-        """Why clients do not find the broker, None when they do as far as is known."""
-        state = self._coordinator.state
+        """Why clients do not find the broker, or cannot use the coordinator in it; None
+        when they do as far as is known."""
+        state, stalled = self._coordinator.state, self._stalled()
         if not self._enabled:
-            return None
+            return stalled
         if state is not SessionState.CONNECTED:
             return say.unreachable(self._where(), state.value)
         if self.foreign is not None:
             broker_id = self._settings().broker_id
             return say.taken_id(broker_id, self._address(), self.foreign.url)
-        return None if self.failure is None else f"registration failed: {self.failure}"
+        if self.failure is not None and stalled is None:
+            return f"registration failed: {self.failure}"
+        return stalled
+
+    def _stalled(self) -> str | None:
+        """What keeps an embedded coordinator from storing changes."""
+        if self._settings().coordinator != "embedded":
+            return None
+        reason = getattr(self._coordinator, "problem", None)
+        where = self._coordinator.description
+        return None if reason is None else say.stalled(where, reason)
 
     def _where(self) -> str:
         where: str = self._coordinator.description
@@ -94,8 +105,9 @@ class RegistrationState:
     def tell(self) -> None:
         """Log what is new."""
         problem = self.problem
-        # Of its connection the coordinator tells itself.
+        # Of its connection and its disk the coordinator tells itself.
         cut_off = self._coordinator.state is not SessionState.CONNECTED
+        cut_off = cut_off or problem == self._stalled()
         if problem is not None and problem != self._said and not cut_off:
             lost = self.foreign is not None and self.registered_as
             say_it = self._log.critical if lost else self._log.warn

@@ -14,7 +14,7 @@ class RegistrationView:
     `session_id` is hexadecimal, as ZooKeeper logs it. `repairs` counts by fault what
     was not as it had been left. `last_pass_age_s` is the time since all nodes were last
     read, None before. `duplicate` is the URL of a broker that has our id, `problem`
-    why clients do not find this one.
+    why clients do not find this one, or cannot use the coordinator in it.
     """
 
     kind: str = "none"
@@ -59,6 +59,11 @@ def unreachable(where: str, state: str) -> str:
         f"{where} is {state}: nothing can be registered now, those who know the address"
         " are served"
     )
+
+
+def stalled(where: str, reason: str) -> str:
+    """Of an embedded coordinator that cannot store changes."""
+    return f"{where}: {reason}; no consumer can commit an offset now"
 
 
 def taken_id(broker_id: int, mine: str, other: str) -> str:

@@ -15,7 +15,7 @@ import click
 from attrs import evolve, frozen
 
 from metatwist.cli.control_client import BrokerUnreachable, ControlClient
-from metatwist.cli.render import show
+from metatwist.cli.render import printable, show
 from metatwist.errors import AdminError, StorageError
 
 Command = Callable[..., Any]
@@ -120,9 +120,9 @@ def target_options(command: Command) -> Command:
         try:
             return command(context.obj, **arguments)
         except BrokerUnreachable as error:
-            raise Unreached(str(error)) from error
+            raise Unreached(printable(str(error))) from error
         except (AdminError, StorageError) as error:
-            raise Refused(str(error)) from error
+            raise Refused(printable(str(error))) from error
 
     return with_target
 

@@ -18,6 +18,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
 
+from metatwist.coordination.embedded import connection as connections
 from metatwist.coordination.embedded import requests
 from metatwist.coordination.embedded.service import (
     DATABASE_NAME,
@@ -28,7 +29,7 @@ from metatwist.coordination.embedded.service import (
 )
 from metatwist.coordination.embedded.store import MemoryStore, StoreFull
 from metatwist.coordination.errors import ConnectionLost, SessionExpired
-from metatwist.coordination.interface import ICoordinator, SessionState
+from metatwist.coordination.interface import EventKind, ICoordinator, SessionState
 from metatwist.errors import DirectoryInUse, StorageError
 from tests.coordination.server_case import (
     EPHEMERAL,
@@ -210,7 +211,7 @@ class Refusing:
             raise self.error
 
 
-class TimeTests(SynchronousTestCase):
+class EmbeddedCase(SynchronousTestCase):
     """In memory, on a reactor whose time the test tells."""
 
     def setUp(self) -> None:
@@ -230,9 +231,14 @@ class TimeTests(SynchronousTestCase):
         """Stop, with all turns that this takes."""
         if not self.coordinator.running:
             return
-        stopped = self.coordinator.stopService()
-        while not stopped.called:
-            self.turns.advance(1)
+        self.finish(self.coordinator.stopService())
+
+    def finish(self, stopped: Deferred[Any]) -> None:
+        """Let a stop end, with all turns that this takes."""
+        for _ in range(1000):
+            if stopped.called:
+                break
+            self.turns.advance(0.1)
             self.turns.settle_any()
         self.successResultOf(stopped)
 
@@ -245,8 +251,20 @@ class TimeTests(SynchronousTestCase):
         """Let time pass as it does while the process runs."""
         self.turns.pump([TICK_S] * round(seconds / TICK_S))
 
-    def connect(self) -> Peer:
-        """A client with a session and an ephemeral node /e of its own."""
+    def pass_time_stalled(self, seconds: float) -> None:
+        """The same, while each commit that is tried ends at once."""
+        for _ in range(round(seconds / TICK_S)):
+            self.turns.advance(TICK_S)
+            self.turns.settle_any()
+
+    def sessions(self) -> int:
+        """How many there are, the coordinator's own included."""
+        numbers = self.coordinator.numbers
+        assert numbers is not None
+        return numbers.sessions
+
+    def join(self) -> Peer:
+        """A client with a session."""
         server = self.coordinator.server
         assert server is not None
         connection, wire = server.buildProtocol(None), Wire()
@@ -254,6 +272,11 @@ class TimeTests(SynchronousTestCase):
         peer = Peer(connection, wire)
         peer.send(greeting())
         self.assertEqual(len(peer.frames()), 1)
+        return peer
+
+    def connect(self) -> Peer:
+        """A client with a session and an ephemeral node /e of its own."""
+        peer = self.join()
         peer.send(peer.request(requests.CREATE, create("/e", b"", EPHEMERAL)))
         self.commit_once()
         self.assertEqual(peer.outline(), [1])
@@ -262,6 +285,10 @@ class TimeTests(SynchronousTestCase):
     def has_ephemeral(self) -> bool:
         """Whether /e is there."""
         return self.successResultOf(self.coordinator.exists("/e")) is not None
+
+
+class TimeTests(EmbeddedCase):
+    """Time, and the disk."""
 
     def test_times_of_nodes(self) -> None:
         """Nodes have the time of day, sessions that of the reactor."""
@@ -327,6 +354,8 @@ class TimeTests(SynchronousTestCase):
         self.assertEqual(states, [SessionState.SUSPENDED])
         self.assertEqual((peer.outline(), peer.wire.disconnected), ([], True))
         self.assertEqual(self.coordinator.problem, "the disk is broken")
+        told = self.coordinator.stalled, self.coordinator.failed
+        self.assertEqual(told, (False, True))
         server = self.coordinator.server
         assert server is not None
         late, wire = server.buildProtocol(None), Wire()
@@ -337,6 +366,19 @@ class TimeTests(SynchronousTestCase):
         self.failureResultOf(watch, SessionExpired)
         self.assertEqual(states, [SessionState.SUSPENDED, SessionState.CLOSED])
 
+    def test_port_closed_on_failure(self) -> None:
+        """After a failure of the disk nobody can connect any more, so that clients look
+        elsewhere or wait; the stop that follows is as clean as any."""
+        stops: list[str] = []
+        port = self.coordinator.port
+        self.patch(port, "stopListening", lambda: stops.append("stopped"))
+        self.commit.error = StorageError("the disk is broken")
+        self.coordinator.create("/a").addErrback(lambda _: None)
+        self.commit_once()
+        self.assertEqual(stops, ["stopped"])
+        self.stop()
+        self.assertEqual(stops, ["stopped"])
+
     def test_full_disk(self) -> None:
         """While the disk is full writes wait and sessions stay; once there is room all
         goes on."""
@@ -345,6 +387,8 @@ class TimeTests(SynchronousTestCase):
         own = self.coordinator.create("/a")
         self.commit_once()
         self.assertEqual(self.coordinator.problem, "the disk is full")
+        told = self.coordinator.stalled, self.coordinator.failed
+        self.assertEqual(told, (True, False))
         peer.send(peer.request(requests.PING, xid=-2))
         self.assertEqual(peer.outline(), [-2])
         self.assertNoResult(own)
@@ -353,3 +397,82 @@ class TimeTests(SynchronousTestCase):
         self.turns.settle()
         self.assertEqual(self.successResultOf(own), "/a")
         self.assertIsNone(self.coordinator.problem)
+        told = self.coordinator.stalled, self.coordinator.failed
+        self.assertEqual(told, (False, False))
+
+    def test_full_disk_keeps_who_is_held(self) -> None:
+        """While the disk is full the session of a client that is not read any more
+        lasts, however long that takes: its silence is ours. Others may still expire."""
+        self.patch(connections, "MAX_WAITING_BYTES", 10)
+        held, silent = self.connect(), self.join()
+        self.commit.error = StoreFull("the disk is full")
+        held.send(held.request(requests.CREATE, create("/a")))
+        self.commit_once()
+        self.assertFalse(held.wire.reading)
+        sessions = self.sessions()
+        self.pass_time_stalled(3 * TIMEOUT_S)
+        self.assertTrue(self.has_ephemeral())
+        self.assertEqual(self.sessions(), sessions - 1)
+        self.assertTrue(silent.wire.disconnected)
+        self.commit.error = None
+        self.pass_time_stalled(2 * TICK_S)
+        self.assertEqual(held.outline(), [2])
+        self.assertTrue(held.wire.reading)
+        self.pass_time_stalled(2 * TIMEOUT_S)
+        self.assertFalse(self.has_ephemeral())
+
+
+class StopTests(EmbeddedCase):
+    """The end, while clients are connected."""
+
+    def test_answers_leave(self) -> None:
+        """What waited for the disk is answered before the connection ends, and the
+        client hears no more than that."""
+        peer, other = self.connect(), self.join()
+        peer.send(peer.request(requests.CREATE, create("/a")))
+        stopped = self.coordinator.stopService()
+        other.send(other.request(requests.CREATE, create("/late")))
+        self.assertFalse(peer.is_closed)
+        self.finish(stopped)
+        self.assertEqual(peer.outline(), [2])
+        self.assertEqual(other.outline(), [])
+        for one in (peer, other):
+            self.assertTrue(one.is_closed)
+
+    def test_under_load(self) -> None:
+        """A client that writes on and on does not keep it from stopping."""
+        peer = self.connect()
+        peer.send(peer.request(requests.CREATE, create("/a")))
+        stopped = self.coordinator.stopService()
+        for number in range(100):
+            if stopped.called:
+                break
+            self.turns.advance(0.1)
+            peer.send(peer.request(requests.CREATE, create(f"/{number}")))
+            self.turns.settle_any()
+        self.successResultOf(stopped)
+
+    def test_who_does_not_leave(self) -> None:
+        """A client that does not take the end of its connection is cut off soon."""
+        peer = self.connect()
+        self.finish(self.coordinator.stopService())
+        self.assertTrue(peer.wire.disconnected)
+
+    def test_twice(self) -> None:
+        """Each stop answers once all has ended, the second one and one afterwards."""
+        first = self.coordinator.stopService()
+        second = self.coordinator.stopService()
+        self.assertNoResult(second)
+        self.finish(first)
+        self.successResultOf(second)
+        self.successResultOf(self.coordinator.stopService())
+
+    def test_watches_fire(self) -> None:
+        """Who watches a node of the broker's own session sees it go."""
+        made = self.coordinator.create("/mine", ephemeral=True)
+        self.commit_once()
+        self.successResultOf(made)
+        peer = self.connect()
+        peer.watch(requests.EXISTS, "/mine")
+        self.finish(self.coordinator.stopService())
+        self.assertEqual(peer.outline(), [(EventKind.DELETED, "/mine")])

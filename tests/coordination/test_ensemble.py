@@ -8,6 +8,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import EventType, KeeperState
 from zope.interface.verify import verifyObject
 
+from metatwist.coordination.ensemble import EnsembleCoordinator, EnsembleSettings
 from metatwist.coordination.ensemble_session import STOP_LIMIT_S
 from metatwist.coordination.errors import (
     ConnectionLost,
@@ -15,6 +16,7 @@ from metatwist.coordination.errors import (
     SessionExpired,
 )
 from metatwist.coordination.interface import ICoordinator, SessionState
+from metatwist.coordination.kazoo_bridge import KazooParts
 
 from .kazoo_fakes import REQUEST_S, SESSION_S, EnsembleCase, on_thread, stat
 
@@ -60,6 +62,17 @@ class SessionTest(EnsembleCase):
         self.assertEqual("connection lost", self.tree.problem)
         self.resumed(5)
         self.assertEqual([CONNECTED, SUSPENDED, CONNECTED], self.states)
+
+    def test_pauses_between_attempts(self) -> None:
+        """A server that comes back is tried well within the session's time."""
+        for session_s in (SESSION_S, 4.0, 1.0):
+            settings = EnsembleSettings(self.connect_string, session_s, REQUEST_S)
+            parts = KazooParts(self.new_client, self.jobs.append)
+            EnsembleCoordinator(self.reactor, settings, parts).startService()
+            self.run_jobs()
+            retry = self.client.options["connection_retry"]
+            longest_s = retry.max_delay * (1 + retry.max_jitter)
+            self.assertLess(longest_s, session_s / 2)
 
     def test_expired(self) -> None:
         """A session that is over is followed by another one."""

@@ -186,6 +186,7 @@ class CoordinatorCampaign:
         for writer in writers:
             writer.start()
         time.sleep(self._random.uniform(0, self._plan.longest_load_s))
+        self._check_writing(writers)
         return writers
 
     def _another_random(self) -> random.Random:
@@ -201,11 +202,12 @@ class CoordinatorCampaign:
             return True
         self._count_kill()
         if dice < 0.6:
-            self.totals.kills_at_answers += self._strike(self._random.choice(writers))
+            self._strike(self._random.choice(writers))
+            self.totals.kills_at_answers += 1
         self.broker.kill()
         return False
 
-    def _strike(self, writer: OffsetWriter) -> bool:
+    def _strike(self, writer: OffsetWriter) -> None:
         """Kill right after an answer, which may have been given too early."""
         struck, pid = threading.Event(), self.broker.pid
 
@@ -214,9 +216,17 @@ class CoordinatorCampaign:
             struck.set()
 
         writer.strike = strike
-        while writer.is_alive() and not struck.wait(0.01):
-            pass
-        return struck.is_set()
+        while not struck.wait(0.01):
+            self._check_writing([writer], struck.is_set)
+
+    def _check_writing(
+        self, writers: list[OffsetWriter], is_over: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Nobody is turned away while the broker runs."""
+        for writer in writers:
+            if not writer.is_alive() and not is_over():
+                why = writer.error or "a writer was turned away"
+                raise Breach(f"{why}\n{self.broker.log_tail()}")
 
     def _kill_in_stop(self, writers: list[OffsetWriter]) -> None:
         if self._random.random() < 0.3:

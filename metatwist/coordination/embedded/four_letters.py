@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from metatwist import __version__
+from metatwist.coordination.embedded.numbers import TreeNumbers
 
 if TYPE_CHECKING:
     from metatwist.coordination.embedded.connection import ClientConnection, TreeServer
@@ -64,19 +65,19 @@ def _summary(server: TreeServer) -> str:
 
 
 def _mntr(server: TreeServer) -> str:
-    tree, sessions = server.realm.tree, server.realm.sessions
+    numbers = TreeNumbers.of(server)
     rows = {
         "zk_version": _VERSION,
         "zk_server_state": "standalone",
-        "zk_packets_received": server.received,
-        "zk_packets_sent": server.sent,
-        "zk_num_alive_connections": len(server.connections),
-        "zk_outstanding_requests": len(server.waiting),
-        "zk_znode_count": len(tree.nodes),
-        "zk_watch_count": tree.watches.count,
-        "zk_ephemerals_count": sum(len(one.ephemerals) for one in sessions),
-        "zk_global_sessions": len(sessions),
-        "zk_sessions_expired": sessions.expired_total,
+        "zk_packets_received": numbers.packets_received,
+        "zk_packets_sent": numbers.packets_sent,
+        "zk_num_alive_connections": numbers.connections,
+        "zk_outstanding_requests": numbers.connections_waiting,
+        "zk_znode_count": numbers.znodes,
+        "zk_watch_count": numbers.watches,
+        "zk_ephemerals_count": numbers.ephemerals,
+        "zk_global_sessions": numbers.sessions,
+        "zk_sessions_expired": numbers.sessions_expired,
     }
     return "".join(f"{name}\t{value}\n" for name, value in rows.items())
 

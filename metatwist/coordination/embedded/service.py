@@ -24,6 +24,7 @@ from twisted.python.threadpool import ThreadPool
 from metatwist.coordination.embedded.connection import TICK_S, TreeServer
 from metatwist.coordination.embedded.journal import Journal
 from metatwist.coordination.embedded.local import LocalCoordinator
+from metatwist.coordination.embedded.numbers import TreeNumbers
 from metatwist.coordination.embedded.realm import Realm
 from metatwist.coordination.embedded.store import MemoryStore, NodeStore
 from metatwist.errors import MetatwistError
@@ -93,6 +94,21 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
     def problem(self) -> str | None:
         """What is wrong now."""
         return self._journal.failed or self._journal.stalled
+
+    @property
+    def stalled(self) -> bool:
+        """Whether changes wait, unanswered, for room on the disk."""
+        return self._journal.stalled is not None and not self.failed
+
+    @property
+    def failed(self) -> bool:
+        """Whether the disk has failed, so that nobody is answered until a restart."""
+        return self._journal.failed is not None
+
+    @property
+    def numbers(self) -> TreeNumbers | None:
+        """How much it has to do; None before it listens."""
+        return None if self.server is None else TreeNumbers.of(self.server)
 
     def _run(self, call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._pool, call, *arguments)
