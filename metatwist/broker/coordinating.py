@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred, succeed
 from twisted.internet.task import deferLater
+from twisted.logger import Logger
 
 from metatwist.broker.protocol import BrokerFactory
 from metatwist.broker.registrar import Registrar
@@ -19,6 +21,7 @@ from metatwist.coordination.ensemble import EnsembleCoordinator, EnsembleSetting
 from metatwist.coordination.interface import ICoordinator
 
 _LOOK_S = 0.05
+_log = Logger()
 
 
 class Coordination:
@@ -51,11 +54,13 @@ class Coordination:
         return succeed(None) if self.embedded is None else self.embedded.ready
 
     def stop(self) -> Deferred[Any]:
-        """End the session, and what serves others; ephemeral nodes go with it."""
+        """End the session, and what serves others; ephemeral nodes go with it. Never
+        fails: the logs of the broker must be closed, whatever becomes of this."""
         coordinator: Any = self.coordinator
         if not self._began:
             return succeed(None)
-        return maybeDeferred(coordinator.stopService)
+        stopping = maybeDeferred(coordinator.stopService)
+        return stopping.addErrback(partial(_log.failure, "coordination did not stop"))
 
 
 def ensemble_settings(settings: BrokerSettings) -> EnsembleSettings:

@@ -11,13 +11,22 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 RETRY_S = 1.0
+REST = 4
+"""After a pass comes a rest of so many times as long as it took: each looks at every
+topic, so a burst of new ones would cost the square of their number."""
+LONGEST_REST_S = 1.0
+FULL_REST = 9
+"""Periods that begin within so many times as long after a full one have none: with very
+many topics it asks the coordinator for seconds."""
+LONGEST_COUNTED_S = 10.0
+"""Not more of it: the process may have stood still, or the clock been set."""
 
 
 class Passes:
     """Calls `run(full)`, which fires with whether to try again soon.
 
-    What is asked for within a turn, or while a pass is under way, is one pass. A full
-    one comes each `interval_s()`, and stays due until one has succeeded.
+    What is asked for within a turn, while a pass is under way or in the rest after it,
+    is one pass. A full one comes each `interval_s()`, and soon after `run` asks for it.
     """
 
     _log = Logger()
@@ -33,6 +42,9 @@ class Passes:
         self._interval_s = interval_s
         self._going = False
         self._full = self._more = False
+        self._ended_s = float("-inf")
+        self._took_s = 0.0
+        self._left_out = 0
         self._turn: IDelayedCall | None = None
         self._timer: IDelayedCall | None = None
         self._retry: IDelayedCall | None = None
@@ -64,21 +76,40 @@ class Passes:
         if self._current is not None:
             self._more = True
         elif self._turn is None:
-            self._turn = self._clock.callLater(0, self._begin)
+            self._turn = self._clock.callLater(self._rest_s(), self._begin)
+
+    def _rest_s(self) -> float:
+        """What is left of the rest; the clock may have been set back."""
+        whole_s = min(REST * self._took_s, LONGEST_REST_S)
+        left_s: float = self._ended_s + whole_s - self._clock.seconds()
+        return min(max(left_s, 0), whole_s)
 
     def _sleep(self) -> None:
         self._timer = self._clock.callLater(self._interval_s(), self._wake)
 
     def _wake(self) -> None:
         self._sleep()
-        self.request(full=True)
+        if self._left_out > 0:
+            self._left_out -= 1
+        else:
+            self.request(full=True)
 
     def _begin(self) -> None:
         self._turn = None
         full, self._full, self._more = self._full, False, False
         current = self._current = Deferred()
+        began_s = self._clock.seconds()
         running = self._run(full).addErrback(self._broke)
+        running.addCallback(self._note_time, full, began_s)
         running.addCallback(self._ended, current)
+
+    def _note_time(self, again: bool, full: bool, began_s: float) -> bool:
+        self._ended_s = self._clock.seconds()
+        self._took_s = max(self._ended_s - began_s, 0)
+        if full:
+            counted_s = 0 if again else min(self._took_s, LONGEST_COUNTED_S)
+            self._left_out = int(FULL_REST * counted_s / self._interval_s())
+        return again
 
     def _broke(self, failure: Failure) -> bool:
         self._log.failure("a pass failed that never should", failure=failure)

@@ -29,6 +29,7 @@ from metatwist.coordination.errors import (
 )
 from metatwist.coordination.formats import encode_checksum
 from metatwist.coordination.interface import Data, ICoordinator
+from metatwist.coordination.names import NodeName
 
 IN_PARALLEL = 64
 _ATTEMPTS = 4
@@ -126,7 +127,8 @@ class Reconciling:
     def register(self, offers: Mapping[str, Offer], full: bool) -> Deferred[Any]:
         """Make the topic nodes follow the offers, each topic in one transaction.
 
-        Only for a master. Topics that are offered no more go first.
+        Only for a master. Topics that are offered no more go first. What is refused for
+        one topic does not keep the others, and fails in the end.
         """
         gone = [topic for topic in self._topics if topic not in offers]
         changed = [
@@ -149,6 +151,8 @@ class Reconciling:
     def _forget_topic(self, topic: str) -> Any:
         yield self._topic(topic, NOTHING)
         del self._topics[topic]
+        for path in self.names.topic_nodes(topic, NOTHING):
+            self.beliefs.doubt(path)
 
     # -- others -------------------------------------------------------------------
 
@@ -157,8 +161,9 @@ class Reconciling:
         """The URLs of other living masters by id, as dict[int, str]."""
         names = self.names
         children = yield self._coordinator.get_children(names.layout.brokers_ids())
-        numbers = [int(name) for name in children if name.isdecimal()]
-        others = [number for number in numbers if number != names.broker_id]
+        nodes = [NodeName.parse(f"{name}-m") for name in children]
+        ids = [node.broker_id for node in nodes if node is not None]
+        others = [number for number in ids if number != names.broker_id]
         found = yield self._in_chunks(
             [partial(self._read, names.layout.master(number)) for number in others]
         )
@@ -266,13 +271,21 @@ class Reconciling:
     @inlineCallbacks
     def _in_chunks(self, calls: Sequence[Callable[[], Deferred[Any]]]) -> Any:
         """The results of all calls, a bounded number of them at a time, and a turn for
-        everyone else in between."""
+        everyone else in between. After a refusal the others are still called."""
         results: list[Any] = []
+        refusal: CoordinationError | None = None
         for start in range(0, len(calls), IN_PARALLEL):
             if start:
                 yield deferLater(self._clock, 0, lambda: None)
             chunk = calls[start : start + IN_PARALLEL]
-            results += yield _all_of([call() for call in chunk])
+            try:
+                results += yield _all_of([call() for call in chunk])
+            except CoordinationError as error:
+                if error.retriable or isinstance(error, SessionExpired):
+                    raise
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
         return results
 
 

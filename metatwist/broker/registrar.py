@@ -10,7 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.internet.defer import (
+    Deferred,
+    TimeoutError,
+    inlineCallbacks,
+    succeed,
+)
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -126,6 +131,7 @@ class Registrar(Service):
         if self._state.foreign is not None:
             yield self._met(self._state.foreign)
             return
+        self._state.was_master = True
         self._contested.stop()
         yield nodes.describe(url, self.settings.config_checksum, full)
         found, self._state.unfit = offers(self.settings, stored_topics(self._topics))
@@ -137,7 +143,7 @@ class Registrar(Service):
 
     def _met(self, foreign: Foreign) -> Deferred[Any]:
         """Another broker has our id: before we ever had it, wait for its end."""
-        if self._state.registered_as or not self.running:
+        if self._state.was_master or not self.running:
             return succeed(None)
         if not self._contested.is_over:
             return self._contested.wait()
@@ -160,7 +166,7 @@ class Registrar(Service):
         within WITHDRAW_LIMIT_S: without a connection the nodes go with the session.
         """
         self.stopService()
-        if not self._state.registered_as:
+        if not self._nodes.session_id:  # nothing was ever written
             return succeed(False)
         leaving = self._leave()
         leaving.addTimeout(WITHDRAW_LIMIT_S, self._clock)
@@ -172,6 +178,9 @@ class Registrar(Service):
         return (yield self._nodes.withdraw())
 
     def _could_not_leave(self, failure: Failure) -> bool:
+        if not failure.check(CoordinationError, TimeoutError):
+            self._log.failure("withdrawing failed as it never should", failure)
+            return False
         self._log.warn(
             "could not withdraw what is registered, it goes with the session: {reason}",
             reason=failure.getErrorMessage() or repr(failure.value),

@@ -22,8 +22,8 @@ from metatwist.coordination.unreadable import Unreadable
 class RegistrationState:
     """The outcome of the last passes, as the registrar notes it.
 
-    `registered_as` is the session of the last registration, 0 before the first one;
-    `unfit` names topics that no znode can have, `others` the other brokers by id.
+    `was_master` tells whether it ever was one; `unfit` names topics that no znode can
+    have, `others` the other brokers by id.
     """
 
     _log = Logger()
@@ -35,7 +35,7 @@ class RegistrationState:
         settings: Callable[[], BrokerSettings],
         address: Callable[[], str],
     ) -> None:
-        self.registered_as = 0
+        self.was_master = False
         self.foreign: Foreign | None = None
         self.failure: CoordinationError | None = None
         self.unfit: dict[str, str] = {}
@@ -46,6 +46,7 @@ class RegistrationState:
         self._settings = settings
         self._address = address
         self._enabled = tree_settings(settings()).enable
+        self._registered_as = 0
         self._said: str | None = None
         self._warned: set[str] = set()
 
@@ -91,9 +92,9 @@ class RegistrationState:
 
     def registered(self, session_id: int, count: int) -> None:
         """All is as it should be, with so many topics; said after a change only."""
-        if session_id == self.registered_as and self._said is None:
+        if session_id == self._registered_as and self._said is None:
             return
-        self.registered_as = session_id
+        self._registered_as = session_id
         self._log.info(
             "registered broker {id}, {address}, topics: {count}; {where}",
             id=self._settings().broker_id,
@@ -109,7 +110,7 @@ class RegistrationState:
         cut_off = self._coordinator.state is not SessionState.CONNECTED
         cut_off = cut_off or problem == self._stalled()
         if problem is not None and problem != self._said and not cut_off:
-            lost = self.foreign is not None and self.registered_as
+            lost = self.foreign is not None and self.was_master
             say_it = self._log.critical if lost else self._log.warn
             say_it("{problem}", problem=problem)
         self._said = problem

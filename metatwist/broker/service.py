@@ -1,8 +1,8 @@
 """The broker as a Twisted service: what happens at start, at stop, at a reload.
 
-Start: lock the data roots, coordinate, load the partitions, listen, register, then the
-control socket. Stop: withdraw, listen no more, finish what was accepted, sync, end the
-coordination, leave clean-stop markers, unlock.
+Start: lock the data roots, coordinate, load the partitions, listen, open the control
+socket, register. Stop: withdraw, listen no more, finish what was accepted, sync, end
+the coordination, leave clean-stop markers, unlock.
 """
 
 from __future__ import annotations

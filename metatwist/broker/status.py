@@ -52,15 +52,15 @@ class Status:
             "pending_bytes": numbers.pending_bytes,
             "failed": failed,
             "closed": [f"{name}-{number}" for name, number in sorted(topics.closed)],
+            "warnings": [*topics.settings.warnings, *view.warnings],
+            "coordination": asdict(view),
             "numbers": self._counters(),
             "latency": {
                 "put": _quantiles(numbers.put_latency),
                 "get": _quantiles(numbers.get_latency),
                 "flush": _quantiles(numbers.flush_duration),
             },
-            "coordination": asdict(view),
             "partitions": partitions,
-            "warnings": [*topics.settings.warnings, *view.warnings],
         }
 
     def _partition(self, queue: CommitQueue) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Consumer groups for people: a line a group, or the partitions of one.
 
-What is not known is shown as `?`, never as 0.
+What is not known is shown as `?`, never as 0. Names come from the tree, where anybody
+may write: in tables they are cut, so that one of them does not widen every line.
 """
 
 from __future__ import annotations
@@ -12,23 +13,35 @@ from metatwist.cli.render import cell
 
 UNKNOWN = "?"
 NOTHING = "-"
+MOST_OF_A_NAME = 100
+_GROUP_KEYS = {"name", "lag", "members", "topics", "findings"}
 
 
 def groups_view(result: object) -> object:
     """Of `groups`: a row for each group."""
-    if not isinstance(result, list):
+    if not isinstance(result, list) or not all(map(_is_summary, result)):
         return result
     if not result:
         return "no consumer group has ever registered"
-    return [{**row, "lag": lag_text(row["lag"])} for row in result]
+    return [
+        {**row, "name": _short(row["name"]), "lag": lag_text(row["lag"])}
+        for row in result
+    ]
+
+
+def _is_summary(row: object) -> bool:
+    if not isinstance(row, Mapping):
+        return False
+    return isinstance(row.get("name"), str) and isinstance(row.get("lag"), Mapping)
 
 
 def group_view(result: object) -> object:
     """Of `groups GROUP`: members, a row for each partition, and what is wrong."""
-    if not isinstance(result, Mapping) or "topics" not in result:
+    if not isinstance(result, Mapping) or not result.keys() >= _GROUP_KEYS:
         return result
     shown: dict[str, Any] = {
         "group": result["name"],
+        **({"kind": "slave brokers"} if result.get("replication") else {}),
         "lag": lag_text(result["lag"]),
         "members": [_member(one) for one in result["members"]] or "none",
         "partitions": list(_partitions(result["topics"])) or "none",
@@ -49,10 +62,10 @@ def lag_text(lag: Mapping[str, Any]) -> str:
 
 def _member(member: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "id": member["id"],
+        "id": _short(member["id"]),
         "owns": member["owned_partitions"],
         "since_time_ms": member["since_ms"],
-        "topics": ", ".join(member["topics"]) or NOTHING,
+        "topics": ", ".join(map(_short, member["topics"])) or NOTHING,
     }
 
 
@@ -66,10 +79,10 @@ def _partition(topic: str, partition: Mapping[str, Any]) -> dict[str, Any]:
     position = partition["position"]
     record = position["record"]
     return {
-        "topic": topic,
+        "topic": _short(topic),
         "partition": partition["name"],
-        "owner": partition["owner"] or NOTHING,
-        "committed": record["offset"] if record else position["raw"] or NOTHING,
+        "owner": _short(partition["owner"] or NOTHING),
+        "committed": record["offset"] if record else _short(position["raw"] or NOTHING),
         "log_end": _known(position["log_end"]),
         "lag": _size(position["lag_bytes"]),
         "state": position["state"],
@@ -84,9 +97,9 @@ def _size(size_bytes: int | None) -> str:
     return UNKNOWN if size_bytes is None else cell("lag_bytes", size_bytes)
 
 
+def _short(name: str) -> str:
+    return name if len(name) <= MOST_OF_A_NAME else f"{name[:MOST_OF_A_NAME]}..."
+
+
 def _finding(finding: Mapping[str, Any]) -> str:
-    where = [finding[name] for name in ("topic", "partition", "member")]
-    place = " ".join(one for one in where if one)
-    return f"{finding['trouble']}: {finding['detail']}" + (
-        f" ({place})" if place else ""
-    )
+    return f"{finding['trouble']}: {finding['detail']}"

@@ -1,6 +1,7 @@
 """Results of single verbs, prepared for people before they are laid out.
 
 Each takes what the broker answered and leaves alone what has not the expected shape.
+Consumer groups are in `group_views`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 MOST_RANGES = 5
+_SAID_ELSEWHERE = {"enabled", "problem", "warnings"}
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
@@ -30,15 +32,47 @@ def closed_view(result: object) -> object:
 
 
 def status_view(result: object) -> object:
-    """Of `status`: the closed partitions as ranges, a text for each topic."""
-    if not isinstance(result, Mapping) or not result.get("closed"):
+    """Of `status`: what keeps clients away first, the closed partitions as ranges, and
+    of coordination what there is to say."""
+    if not isinstance(result, Mapping):
         return result
+    shown = dict(result)
+    if result.get("closed"):
+        shown["closed"] = _closed_ranges(result["closed"])
+    found = result.get("coordination")
+    if not isinstance(found, Mapping):
+        return shown
+    shown["coordination"] = coordination_view(found)
+    problem = found.get("problem")
+    return {"problem": problem, **shown} if problem else shown
+
+
+def _closed_ranges(names: Iterable[str]) -> list[str]:
     topics: dict[str, list[int]] = {}
-    for name in result["closed"]:
+    for name in names:
         topic, _, number = name.rpartition("-")
         topics.setdefault(topic, []).append(int(number))
-    closed = [f"{topic} {number_ranges(found)}" for topic, found in topics.items()]
-    return {**result, "closed": closed}
+    return [f"{topic} {number_ranges(found)}" for topic, found in topics.items()]
+
+
+def coordination_view(found: Mapping[str, Any]) -> object:
+    """That part of `status`; problem and warnings stand elsewhere in it."""
+    if found.get("kind") == "none":
+        return "none: clients must know the address"
+    shown = {name: one for name, one in found.items() if name not in _SAID_ELSEWHERE}
+    if found.get("enabled") is False:
+        shown["registered_nodes"] = "none, since zk.zkEnable=false"
+    if not found.get("duplicate"):
+        shown.pop("duplicate", None)
+    for name in ("repairs", "other_brokers"):
+        if isinstance(found.get(name), Mapping):
+            shown[name] = _pairs(found[name]) or "none"
+    return shown
+
+
+def _pairs(found: Mapping[str, object]) -> str:
+    """`missing 3, unwanted 1`, without the zeros."""
+    return ", ".join(f"{name} {one}" for name, one in found.items() if one)
 
 
 def recovery_view(result: object) -> object:

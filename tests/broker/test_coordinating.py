@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import evolve
 from registrar_case import RegistrarCase
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -68,6 +68,16 @@ class ChoiceTests(SynchronousTestCase):
         wanted = ensemble_settings(settings)
         self.assertEqual(wanted.credentials, ("digest", "me:a:b"))
         self.assertEqual(wanted.acl, "creator")
+
+    def test_stop_that_fails(self) -> None:
+        """A coordinator that fails to stop is logged: the broker's stop goes on."""
+        found = Coordination(Clock(), self.settings())
+        coordinator: Any = found.coordinator
+        self.patch(coordinator, "startService", lambda: None)
+        self.patch(coordinator, "stopService", lambda: fail(ZeroDivisionError()))
+        self.successResultOf(found.start())
+        self.successResultOf(found.stop())
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
     def test_stop_without_start(self) -> None:
         """What was never started is not stopped."""

@@ -6,7 +6,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from metatwist.broker.passes import RETRY_S, Passes
+from metatwist.broker.passes import (
+    FULL_REST,
+    LONGEST_REST_S,
+    REST,
+    RETRY_S,
+    Passes,
+)
 
 INTERVAL_S = 10.0
 
@@ -71,6 +77,58 @@ class PassesTests(SynchronousTestCase):
         self.end()
         self.clock.advance(2)
         self.assertEqual(self.begun, [True] * 4)
+
+    def test_rest(self) -> None:
+        """After a pass comes a rest, in proportion and not for long; what is asked for
+        in it is one pass."""
+        for took_s, rest_s in ((0.1, REST * 0.1), (3.0, LONGEST_REST_S)):
+            count = len(self.begun)
+            self.clock.advance(took_s)
+            self.end()
+            self.passes.request()
+            self.clock.advance(rest_s - 0.01)
+            self.passes.request()
+            self.assertEqual(len(self.begun), count)
+            self.clock.advance(0.02)
+            self.assertEqual(len(self.begun), count + 1)
+
+    def test_after_the_rest(self) -> None:
+        """Later on a pass begins at once."""
+        self.clock.advance(0.1)
+        self.end()
+        self.clock.advance(REST * 0.1)
+        self.passes.request()
+        self.clock.advance(0)
+        self.assertEqual(len(self.begun), 2)
+
+    def test_long_full_pass(self) -> None:
+        """After a full one that took long, periods are left out; a short one that comes
+        meanwhile ends that."""
+        self.clock.advance(2)
+        self.end()
+        self.assertEqual(int(FULL_REST * 2 / INTERVAL_S), 1)
+        self.clock.advance(INTERVAL_S)
+        self.assertEqual(len(self.begun), 1)
+        self.clock.advance(INTERVAL_S)
+        self.assertEqual(len(self.begun), 2)
+        self.clock.advance(2)
+        self.end()
+        self.clock.advance(LONGEST_REST_S)
+        self.passes.request(full=True)
+        self.clock.advance(0)
+        self.end()
+        self.assertEqual(len(self.begun), 3)
+        self.clock.advance(INTERVAL_S)
+        self.assertEqual(len(self.begun), 4)
+
+    def test_long_failure(self) -> None:
+        """One that failed in the end leaves no period out."""
+        self.clock.advance(2)
+        self.end(again=True)
+        self.clock.advance(RETRY_S)
+        self.end(again=False)
+        self.clock.advance(INTERVAL_S - 2 - RETRY_S)
+        self.assertEqual(len(self.begun), 3)
 
     def test_again(self) -> None:
         """One that asks for it is tried again in full, soon but not at once."""

@@ -84,6 +84,17 @@ class FirstTests(RegistrarCase):
         self.register()
         self.assertEqual(self.data("ids/5"), ADDRESS.encode())
 
+    def test_stray_names(self) -> None:
+        """Names under `ids` that are no broker's id are passed over."""
+        for name in ("9" * 5000, "\u0663", "03", "x", "99999999999"):
+            self.create(f"ids/{name}/master", OTHER_URL)
+        self.create("ids/3/master", b"meta://three:1")
+        self.register()
+        self.assert_registered()
+        view = self.registrar.view()
+        self.assertEqual(view.other_brokers, {"3": "meta://three:1"})
+        self.assertIsNotNone(view.last_pass_age_s)
+
     def test_many_topics(self) -> None:
         """More topics than go at once are all registered, and others have a turn."""
         count = 3 * IN_PARALLEL
@@ -173,6 +184,15 @@ class ChangeTests(RegistrarCase):
         self.apply("[topic=t]\n")
         self.assertEqual(self.trees("wild*"), (None, None, None))
         self.assertEqual(self.repairs(), {})
+
+    def test_removed_is_forgotten(self) -> None:
+        """Topics that come and go leave nothing in memory."""
+        beliefs = self.registrar._nodes.beliefs._nodes
+        before = len(beliefs)
+        self.apply(f"{self.topics}[topic=new]\n")
+        self.assertEqual(len(beliefs), before + 3)
+        self.apply(self.topics)
+        self.assertEqual(len(beliefs), before)
 
     def test_removed_with_data(self) -> None:
         """A topic that lost its section can be read, and not be written."""
@@ -272,6 +292,28 @@ class WithdrawTests(RegistrarCase):
         """Without a registration there is nothing to do."""
         self.registrar.startService()
         self.assertFalse(self.successResultOf(self.registrar.withdraw()))
+
+    def test_a_part(self) -> None:
+        """What could be registered of all is withdrawn."""
+        self.apply("[topic=t]\n[topic=a]\n")
+        self.coordinator.refuses = "/a/"
+        self.register()
+        self.assertTrue(self.successResultOf(self.registrar.withdraw()))
+        self.assertIsNone(self.data("ids/5"))
+        self.assertEqual(self.trees(), (None, None, None))
+
+    def test_during_the_first_pass(self) -> None:
+        """So is what the first registration has made when it is broken off."""
+        self.connect()
+        self.coordinator.holds = True
+        self.registrar.startService()
+        self.turn()
+        leaving = self.registrar.withdraw()
+        self.coordinator.let_go()
+        self.turn()
+        self.assertTrue(self.successResultOf(leaving))
+        self.assertIsNone(self.data("ids/5"))
+        self.assertEqual(self.trees(), (None, None, None))
 
     def test_during_a_pass(self) -> None:
         """It waits for the pass that is under way, and undoes it."""

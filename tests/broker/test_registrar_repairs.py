@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from registrar_case import BOTH, INTERVAL_S, OTHER_URL, SESSION_S, RegistrarCase
 
+from metatwist.broker.reconciling import IN_PARALLEL
 from metatwist.broker.registrar import CONTEST_SESSIONS
 from metatwist.coordination.errors import ConnectionLost
 from metatwist.errors import DuplicateBroker
@@ -63,6 +64,14 @@ class PassTests(RegistrarCase):
         self.wait(1)
         self.assertEqual(self.trees("a"), (b"3", BOTH, BOTH))
         self.assertIsNone(self.registrar.view().problem)
+
+    def test_refused_of_many(self) -> None:
+        """Nor are those that come in later turns, however many there are."""
+        self.coordinator.refuses = "/a/"
+        names = [f"t{number:03}" for number in range(2 * IN_PARALLEL)]
+        self.apply("".join(f"[topic={name}]\n" for name in ["a", *names]))
+        self.assertEqual(self.trees(names[-1]), (b"3", BOTH, BOTH))
+        self.assertIn("not authorized", self.registrar.view().problem or "")
 
     def test_stopped(self) -> None:
         """A registrar that was stopped does nothing more."""
@@ -223,6 +232,16 @@ class ForeignTests(RegistrarCase):
         self.wait(INTERVAL_S)
         self.assert_registered()
         self.assertIsNone(self.registrar.view().duplicate)
+
+    def test_after_a_part(self) -> None:
+        """It is enough to have been the master, whatever became of the topics."""
+        self.coordinator.refuses = "/t/"
+        self.register()
+        self.coordinator.open(self.realm)
+        self.set_up_other()
+        self.turn()
+        self.wait(3 * SESSION_S)
+        self.assertEqual(self.given_up, [])
 
     def test_not_withdrawn(self) -> None:
         """Who is not the master withdraws nothing of who is."""

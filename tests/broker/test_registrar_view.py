@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from registrar_case import INTERVAL_S, OTHER_URL, RegistrarCase
+from registrar_case import INTERVAL_S, OTHER_URL, SYSTEM, RegistrarCase, Watched
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
-from tests.support.broker_parts import ADDRESS
+from tests.support.broker_parts import ADDRESS, BrokerParts
 
 
 class ViewTests(RegistrarCase):
@@ -36,6 +36,56 @@ class ViewTests(RegistrarCase):
         self.delete("ids/9/master")
         self.wait(INTERVAL_S)
         self.assertEqual(self.registrar.view().warnings, [])
+
+
+class WithDisk(Watched):
+    """A coordinator that says what is wrong with its disk."""
+
+    problem: str | None = None
+
+
+class StalledCoordinatorTests(RegistrarCase):
+    """The coordinator in this broker cannot store what clients write."""
+
+    def with_disk(self, zookeeper: str) -> WithDisk:
+        """Register at such a coordinator, by this section of the settings."""
+        self.parts = BrokerParts(self, f"{SYSTEM}{zookeeper}{self.topics}")
+        self.clock = self.parts.clock
+        self.coordinator = found = WithDisk(self.clock)
+        self.registrar = self.make_registrar(found)
+        self.register()
+        return found
+
+    def problem(self) -> str | None:
+        """What `status` shows."""
+        return self.registrar.view().problem
+
+    def test_problem(self) -> None:
+        """It is the problem that `status` shows, while the session lives on, and gone
+        with its cause."""
+        coordinator = self.with_disk("")
+        self.assertIsNone(self.problem())
+        coordinator.problem = "the disk is full"
+        self.assertIn("the disk is full; no consumer can commit", str(self.problem()))
+        self.assertEqual(self.registrar.view().state, "connected")
+        coordinator.problem = None
+        self.assertIsNone(self.problem())
+
+    def test_not_registered(self) -> None:
+        """Clients of the coordinator suffer from it even when this broker is not
+        registered there."""
+        coordinator = self.with_disk(
+            "[zookeeper]\nzk.zkEnable=false\n[metatwist]\ncoordinator=embedded\n"
+        )
+        self.assertIsNone(self.problem())
+        coordinator.problem = "the disk is full"
+        self.assertIn("the disk is full", str(self.problem()))
+
+    def test_ensemble(self) -> None:
+        """Of an ensemble the state alone says whether it is there."""
+        coordinator = self.with_disk("[zookeeper]\nzk.zkConnect=zk1:2181\n")
+        coordinator.problem = "not connected yet"
+        self.assertIsNone(self.problem())
 
 
 class LogTests(RegistrarCase):

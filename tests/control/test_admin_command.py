@@ -69,6 +69,8 @@ class VerbTests(CommandCase):
         self.check("stats")
         self.check("stats offsets", item="offsets")
         self.check("status")
+        self.check("groups")
+        self.check("groups billing", group="billing")
         self.check("recovery")
         self.check(
             "offset-at news 1 1769853600000", **news, partition=1, time_ms=1769853600000
@@ -119,6 +121,13 @@ class OutputTests(CommandCase):
             result = self.run_command("admin", "flush", "nwes")
         self.assertEqual((result.exit_code, result.stdout), (1, ""))
         self.assertIn("topic 'nwes' is unknown", result.stderr)
+
+    def test_hostile_refusal(self) -> None:
+        """A refusal can quote names from the network; they cannot steer the
+        terminal."""
+        with fake_broker(self.data, refused("no group; there are: a\x1b[2J, b\u202e")):
+            result = self.run_command("admin", "groups", "nope")
+        self.assertIn("a\\x1b[2J, b\\u202e", result.stderr)
 
     def test_json(self) -> None:
         """--json, at the group or at the verb, prints the result as JSON."""

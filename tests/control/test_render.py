@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from datetime import datetime, timedelta, timezone
+from typing import Any
 from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -13,6 +14,7 @@ from metatwist.cli.render import Grid, cell, label, layout, plain, printable, sh
 from metatwist.cli.time_argument import parse_time_ms
 from metatwist.cli.views import (
     closed_view,
+    coordination_view,
     number_ranges,
     recovery_view,
     status_view,
@@ -136,6 +138,70 @@ class ViewTests(SynchronousTestCase):
         self.assertEqual(found, {"topic": "a-b", "closed": "none"})
         found = status_view({"pid": 7, "closed": ["a-b-0", "a-b-1", "c-3"]})
         self.assertEqual(found, {"pid": 7, "closed": ["a-b 0 to 1", "c 3"]})
+
+    def test_problem_first(self) -> None:
+        """What keeps clients away stands before anything else; the block on
+        coordination does not repeat it."""
+        problem = "ZooKeeper zk1:2181 is connecting: nothing can be registered now"
+        found: Any = status_view(
+            {
+                "pid": 7,
+                "closed": [],
+                "coordination": {
+                    "kind": "ensemble",
+                    "problem": problem,
+                    "warnings": [],
+                },
+            }
+        )
+        self.assertEqual(next(iter(found.items())), ("problem", problem))
+        self.assertEqual(found["coordination"], {"kind": "ensemble"})
+        healthy = status_view({"pid": 7, "coordination": {"problem": None}})
+        self.assertEqual(healthy, {"pid": 7, "coordination": {}})
+
+    def test_coordination(self) -> None:
+        """Only what there is to say: repairs that were made, others that are there."""
+        nothing = {"missing": 0, "unwanted": 0}
+        quiet = {
+            "kind": "embedded",
+            "enabled": True,
+            "registered_nodes": 6,
+            "duplicate": None,
+            "repairs": nothing,
+            "other_brokers": {},
+        }
+        self.assertEqual(
+            coordination_view(quiet),
+            {
+                "kind": "embedded",
+                "registered_nodes": 6,
+                "repairs": "none",
+                "other_brokers": "none",
+            },
+        )
+        busy = {
+            **quiet,
+            "enabled": False,
+            "duplicate": "meta://b:8123",
+            "repairs": {**nothing, "missing": 3, "wrong data": 1},
+            "other_brokers": {"9": "meta://nine:8123"},
+        }
+        self.assertEqual(
+            coordination_view(busy),
+            {
+                "kind": "embedded",
+                "registered_nodes": "none, since zk.zkEnable=false",
+                "duplicate": "meta://b:8123",
+                "repairs": "missing 3, wrong data 1",
+                "other_brokers": "9 meta://nine:8123",
+            },
+        )
+
+    def test_no_coordination(self) -> None:
+        """Without a coordinator one line says what that means."""
+        found: Any = status_view({"coordination": {"kind": "none", "problem": None}})
+        text = "none: clients must know the address"
+        self.assertEqual(found, {"coordination": text})
 
     def test_recovery(self) -> None:
         """Each partition is one line with what happened, and nothing that did not."""

@@ -124,6 +124,28 @@ class HandshakeTests(ServerCase):
         self.assertFalse(self.bare().is_closed)
         self.assertEqual(first.ask(requests.EXISTS, read("/")).error, 0)
 
+    def test_silent(self) -> None:
+        """Who never asks for a session is turned away after a while, with half a first
+        frame too; who asks in the end, or has a session, is not."""
+        peer = self.connect()
+        silent, half, late = self.bare(), self.bare(), self.bare()
+        half.send(greeting()[:-1])
+        patience = round(connections.MOST_SILENCE_S / connections.TICK_S)
+        for _ in range(patience):
+            self.server.tick()
+        late.send(greeting())
+        for one in (silent, half, late):
+            self.assertFalse(one.is_closed)
+        for _ in range(patience):
+            self.server.tick()
+        for one, is_closed in (
+            (silent, True),
+            (half, True),
+            (late, False),
+            (peer, False),
+        ):
+            self.assertEqual(one.wire.disconnected, is_closed)
+
     def test_gone_leaves_nothing(self) -> None:
         """Of a closed connection no watch and no trace is left."""
         peer = self.connect()

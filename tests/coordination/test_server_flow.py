@@ -173,6 +173,37 @@ class DurabilityTests(ServerCase):
         self.assertEqual(self.peer.outline(), [2, 3, 4, 5, 6, 7, 8])
         self.assertEqual(self.realm.tree.nodes["/a"].version, 7)
 
+    def test_held_lives_on(self) -> None:
+        """The session of a connection that is not read does not grow older: what it
+        says is not heard. Others do."""
+        self.patch(connections, "MAX_WAITING_BYTES", 10)
+        self.request_set()
+        for _ in range(5):
+            self.clock.advance(5)
+            self.server.tick()
+        self.assertFalse(self.peer.wire.disconnected)
+        self.assertTrue(self.other.wire.disconnected)
+        self.journal.sync()
+        self.assertEqual(self.peer.outline(), [2])
+        self.clock.advance(9)
+        self.assertEqual(self.server.tick(), [])
+        self.clock.advance(1)
+        self.assertEqual(len(self.server.tick()), 1)
+
+    def test_all_finished(self) -> None:
+        """`finish_all` ends a connection once what was answered has left; nothing more
+        is taken from it."""
+        self.request_set()
+        self.server.finish_all()
+        self.assertEqual((self.peer.is_closed, self.other.is_closed), (False, True))
+        for one in (self.peer, self.other):
+            one.send(one.request(requests.CREATE, create("/late")))
+        self.journal.sync()
+        self.assertEqual(self.peer.outline(), [2])
+        self.assertTrue(self.peer.is_closed)
+        self.assertFalse(self.peer.wire.disconnected)
+        self.assertNotIn("/late", self.realm.tree.nodes)
+
 
 class SlowReaderTests(ServerCase):
     """Clients that do not read what they asked for."""

@@ -155,7 +155,7 @@ def tear(log: WriteAheadLog, source: random.Random) -> str:
     return source.choice((_behind, _unfinished))(log, source)
 
 
-# -- within the last commits ----------------------------------------------------------
+# -- within the last commits: each answers the first position that is not as it was ----
 
 
 def _cut(log: WriteAheadLog, at: int, source: random.Random) -> int:
@@ -166,7 +166,8 @@ def _cut(log: WriteAheadLog, at: int, source: random.Random) -> int:
 def _zero(log: WriteAheadLog, at: int, source: random.Random) -> int:
     at = at // _SECTOR_BYTES * _SECTOR_BYTES
     log.write(at, bytes(len(log.data) - at), is_end=False)
-    return at
+    # What was zero before is not damaged: the rest of a page, say.
+    return log.end - len(log.data[at : log.end].lstrip(b"\0"))
 
 
 def _scramble(log: WriteAheadLog, at: int, source: random.Random) -> int:

@@ -83,7 +83,7 @@ class EmbeddedBroker(CoordinationCase):
         found = self.coordination(broker)
         self.assertEqual((found["kind"], found["state"]), ("embedded", "connected"))
         self.assertEqual((found["registered_nodes"], found["problem"]), (6, None))
-        self.assertIn("coordination repairs", broker.cli("status").stdout)
+        self.assertRegex(broker.cli("status").stdout, "registered nodes +6")
         metrics = broker.cli("metrics").stdout
         self.assertIn('metatwist_coordination_state{state="connected"} 1.0', metrics)
         self.assertIn("metatwist_registered_nodes 6.0", metrics)

@@ -27,7 +27,7 @@ from metatwist.coordination.embedded.local import LocalCoordinator
 from metatwist.coordination.embedded.numbers import TreeNumbers
 from metatwist.coordination.embedded.realm import Realm
 from metatwist.coordination.embedded.store import MemoryStore, NodeStore
-from metatwist.errors import MetatwistError
+from metatwist.errors import MetatwistError, StorageError
 
 _LATE_S = 1.0
 _GOODBYE_S = 1.0
@@ -187,8 +187,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
             reason=reason,
         )
         self.suspend()
-        if self.port is not None:
-            self.port.stopListening()
+        self._stop_listening()
         if self.server is not None:
             self.server.abort_all()
 
@@ -207,21 +206,33 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         yield self._starting
         if self._clock.running:
             self._clock.stop()
-        if self.port is not None:
-            yield maybeDeferred(self.port.stopListening)
+        yield self._stop_listening()
         if self.server is not None:
             self.close()
+            # Before the journal, which ends when no more changes come.
+            self.server.finish_all()
             yield self._journal.stop()
             yield self._say_goodbye(self.server)
         if self._is_stored:
-            yield self._run(self._store.close)
+            yield self._run(self._store.close).addErrback(self._not_closed)
         # Joining blocks, for as long as nothing runs there any more: not at all.
         self._pool.stop()
+
+    def _not_closed(self, failure: Failure) -> None:
+        failure.trap(StorageError)
+        self._log.error(
+            "embedded coordinator: {reason}; nothing is lost, the next start reads it",
+            reason=failure.value,
+        )
+
+    def _stop_listening(self) -> Deferred[Any]:
+        """Close the port, once: a second time would fail."""
+        port, self.port = self.port, None
+        return succeed(None) if port is None else maybeDeferred(port.stopListening)
 
     @inlineCallbacks
     def _say_goodbye(self, server: TreeServer) -> Any:
         """Let answers leave that were given; not for ever."""
-        server.finish_all()
         left_s = _GOODBYE_S
         while server.connections and left_s > 0:
             yield deferLater(self._reactor, _LOOK_S, lambda: None)
