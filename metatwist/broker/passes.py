@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -66,7 +66,12 @@ class Passes:
 
     def idle(self) -> Deferred[None]:
         """Fires once no pass is under way."""
-        return succeed(None) if self._current is None else self._current
+        waiting: Deferred[None] = Deferred()
+        if self._current is None:
+            waiting.callback(None)
+        else:
+            self._current.addCallback(lambda _: waiting.callback(None))
+        return waiting
 
     def request(self, full: bool = False) -> None:
         """Ask for a pass; a full one trusts nothing that it believes."""

@@ -28,10 +28,12 @@ from metatwist.coordination.errors import (
     TransactionFailed,
 )
 from metatwist.coordination.formats import encode_checksum
-from metatwist.coordination.interface import Data, ICoordinator
+from metatwist.coordination.interface import Data, Delete, ICoordinator
 from metatwist.coordination.names import NodeName
 
 IN_PARALLEL = 64
+AT_ONCE = 150
+"""Nodes that are deleted in one transaction."""
 _ATTEMPTS = 4
 _RACES = (NodeExists, NoNode, BadVersion)
 _log = Logger()
@@ -183,19 +185,40 @@ class Reconciling:
         found = yield self._read(names.master)
         if found is None or found[1].ephemeral_owner != self.session_id:
             return False
-        try:
-            yield self.register({}, full=True)
-        except CoordinationError as error:
-            _log.error("a topic could not be withdrawn: {error}", error=error)
+        yield self._withdraw_topics()
+        # Emptied, not only deleted: a slave may be registered below. While the master
+        # is us, or a successor's address would go.
+        yield self._coordinator.set(names.broker, b"").addErrback(_none_if, NoNode)
         yield self._settle([Wish(names.master, None), Wish(names.checksum, None)])
-        try:
-            yield self._coordinator.delete(names.broker)
-        except NotEmpty:  # a slave is registered below
-            yield self._coordinator.set(names.broker, b"")
-        except NoNode:
-            pass
+        yield self._coordinator.delete(names.broker).addErrback(
+            _none_if, NotEmpty, NoNode
+        )
         self.begin_session(self.session_id)
         return True
+
+    @inlineCallbacks
+    def _withdraw_topics(self) -> Any:
+        """Many nodes in one transaction; one by one when something is in the way."""
+        nodes = [
+            path
+            for topic, offer in self._topics.items()
+            for path, data in self.names.topic_nodes(topic, offer or NOTHING).items()
+            if data is not None
+        ]
+        chunks = [nodes[at : at + AT_ONCE] for at in range(0, len(nodes), AT_ONCE)]
+        try:
+            yield self._in_chunks([partial(self._delete_all, one) for one in chunks])
+        except TransactionFailed:
+            try:
+                yield self.register({}, full=True)
+            except CoordinationError as error:
+                _log.error("a topic could not be withdrawn: {error}", error=error)
+
+    def _delete_all(self, paths: Sequence[str]) -> Deferred[Any]:
+        deleting: Deferred[Any] = self._coordinator.transaction(
+            [Delete(path) for path in paths]
+        )
+        return deleting
 
     # -- one transaction ----------------------------------------------------------
 
@@ -289,8 +312,8 @@ class Reconciling:
         return results
 
 
-def _none_if(failure: Failure, kind: type[CoordinationError]) -> None:
-    failure.trap(kind)
+def _none_if(failure: Failure, *kinds: type[CoordinationError]) -> None:
+    failure.trap(*kinds)
 
 
 def _all_of(waiting: list[Deferred[Any]]) -> Deferred[list[Any]]:

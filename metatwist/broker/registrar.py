@@ -185,7 +185,8 @@ class Registrar(Service):
             "could not withdraw what is registered, it goes with the session: {reason}",
             reason=failure.getErrorMessage() or repr(failure.value),
         )
-        return False
+        # Over a connection that works, some of it is withdrawn.
+        return self._coordinator.state is SessionState.CONNECTED
 
     def view(self) -> RegistrationView:
         """How it stands."""

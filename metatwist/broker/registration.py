@@ -6,26 +6,16 @@ follow from offers. Nothing here asks what is registered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from attrs import frozen
 
 from metatwist.broker.settings import BrokerSettings, TopicSettings
 from metatwist.broker.settings.coordination import tree_settings
 from metatwist.broker.topics import Topics
-from metatwist.coordination.formats import TopicRegistration, encode_checksum
+from metatwist.coordination.formats import TopicRegistration
 from metatwist.coordination.layout import Layout, TopicTree
 from metatwist.coordination.names import NodeName, path_element_problem
-
-
-@frozen
-class Node:
-    """A znode that should be there; `topic` is empty for those of the broker."""
-
-    path: str
-    data: bytes
-    ephemeral: bool
-    topic: str = ""
 
 
 @frozen
@@ -86,7 +76,7 @@ def offers(
         if problem is not None:
             unfit[name] = problem
             continue
-        its = settings.topics.get(name) or settings.for_topic(name)
+        its = settings.topics.get(name) or settings.section_for(name)
         found[name] = _offer(its, settings.defaults, stored.get(name, _NOT_STORED))
     return found, unfit
 
@@ -140,31 +130,3 @@ class Names:
                 data = TopicRegistration(count, name).encode(tree)
             nodes[self.layout.topic_node(tree, topic, name)] = data
         return nodes
-
-    def broker_nodes(self, url: bytes, checksum: int) -> list[Node]:
-        """The broker's own nodes, in the order in which they are made."""
-        return [
-            Node(self.master, url, True),
-            Node(self.broker, url, False),
-            Node(self.checksum, encode_checksum(checksum), True),
-        ]
-
-
-def desired_nodes(
-    settings: BrokerSettings, stored: Mapping[str, Stored], url: bytes
-) -> list[Node]:
-    """Everything that should be registered, in the order in which it is made."""
-    names = Names.of(settings)
-    found, _ = offers(settings, stored)
-    nodes = names.broker_nodes(url, settings.config_checksum)
-    for topic, offer in found.items():
-        nodes += _present(topic, names.topic_nodes(topic, offer))
-    return nodes
-
-
-def _present(topic: str, nodes: Mapping[str, bytes | None]) -> Iterable[Node]:
-    return (
-        Node(path, data, True, topic)
-        for path, data in nodes.items()
-        if data is not None
-    )

@@ -83,6 +83,9 @@ class RegistrationState:
         """What is not right, but keeps nothing from working now."""
         for name, problem in self.unfit.items():
             yield say.unfit_topic(name, problem)
+        damage = getattr(self._coordinator, "damage", ())
+        if damage:
+            yield say.damaged(damage)
         if self._settings().coordinator == "embedded":
             for number, url in self.others.items():
                 yield say.second_broker(number, url)

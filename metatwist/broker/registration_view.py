@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import field, frozen
 
@@ -38,6 +38,14 @@ def second_broker(number: int, url: str) -> str:
         " of one broker, and gone while that is down. With more than one broker run a"
         " ZooKeeper ensemble and name it in [zookeeper] zk.zkConnect, with [metatwist]"
         " coordinator=ensemble on all of them"
+    )
+
+
+def damaged(damage: Sequence[str]) -> str:
+    """Of a coordinator whose database has rows that make no sense."""
+    return (
+        f"{len(damage)} stored znodes cannot be read and are missing, committed offsets"
+        f" perhaps; the first: {damage[0]}"
     )
 
 

@@ -78,21 +78,26 @@ class Requests:
         if self._is_sending:
             return
         self._is_sending = True
-        while self._waiting and len(self._in_flight) < MOST_IN_FLIGHT:
-            request = next(iter(self._waiting))
-            del self._waiting[request]
-            self._in_flight.add(request)
-            try:
-                result = request.start()
-            except (TypeError, ValueError) as error:
-                self._in_flight.discard(request)
-                self._end(request, BadArguments(f"{request.subject}: {error}"))
-            except CoordinationError as error:
-                self._in_flight.discard(request)
-                self._end(request, error)
-            else:
-                result.rawlink(partial(self._answered, request))
-        self._is_sending = False
+        try:
+            while self._waiting and len(self._in_flight) < MOST_IN_FLIGHT:
+                request = next(iter(self._waiting))
+                del self._waiting[request]
+                self._send_one(request)
+        finally:
+            self._is_sending = False
+
+    def _send_one(self, request: _Request) -> None:
+        self._in_flight.add(request)
+        try:
+            result = request.start()
+        except (TypeError, ValueError) as error:
+            self._in_flight.discard(request)
+            self._end(request, BadArguments(f"{request.subject}: {error}"))
+        except CoordinationError as error:
+            self._in_flight.discard(request)
+            self._end(request, error)
+        else:
+            result.rawlink(partial(self._answered, request))
 
     def _answered(self, request: _Request, result: Any) -> None:
         error = result.exception

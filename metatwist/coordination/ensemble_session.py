@@ -243,6 +243,8 @@ class EnsembleSession:
         self._log.warn("ZooKeeper does not answer; the session ends by its timeout")
 
     def _try_later(self, longest_s: float, call: Callable[[], None]) -> None:
+        if self._next_try is not None:
+            self._next_try.cancel()
         delay_s = longest_s * random.uniform(0.5, 1.0)
         self._next_try = self._reactor.callLater(delay_s, self._try, call)
 

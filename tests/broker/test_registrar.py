@@ -279,14 +279,15 @@ class WithdrawTests(RegistrarCase):
         self.assertFalse(self.successResultOf(self.registrar.withdraw()))
 
     def test_no_answer(self) -> None:
-        """Without an answer it ends after a few seconds."""
+        """Without an answer it ends after a few seconds; some of it may have been
+        withdrawn, so clients are given time to notice."""
         self.register()
         self.coordinator.holds = True
         leaving = self.registrar.withdraw()
         self.wait(4)
         self.assertNoResult(leaving)
         self.wait(1)
-        self.assertFalse(self.successResultOf(leaving))
+        self.assertTrue(self.successResultOf(leaving))
 
     def test_never_registered(self) -> None:
         """Without a registration there is nothing to do."""

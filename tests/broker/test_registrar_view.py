@@ -42,6 +42,7 @@ class WithDisk(Watched):
     """A coordinator that says what is wrong with its disk."""
 
     problem: str | None = None
+    damage: tuple[str, ...] = ()
 
 
 class StalledCoordinatorTests(RegistrarCase):
@@ -55,6 +56,13 @@ class StalledCoordinatorTests(RegistrarCase):
         self.registrar = self.make_registrar(found)
         self.register()
         return found
+
+    def test_damage(self) -> None:
+        """Stored znodes that could not be read are a warning that tells how many."""
+        self.with_disk("").damage = ("f: row /meta is no good", "f: another")
+        (warning,) = self.registrar.view().warnings
+        self.assertIn("2 stored znodes cannot be read", warning)
+        self.assertIn("f: row /meta is no good", warning)
 
     def problem(self) -> str | None:
         """What `status` shows."""

@@ -10,15 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from metatwist.broker.registration import (
     NOTHING,
     Names,
-    Node,
     Offer,
     Stored,
-    desired_nodes,
     offers,
     stored_topics,
 )
 from metatwist.broker.settings import BrokerSettings
-from tests.support.broker_parts import ADDRESS, INI, BrokerParts, put
+from tests.support.broker_parts import INI, BrokerParts, put
 
 ZOOKEEPER = "[zookeeper]\nzk.zkRoot=/x/y\n"
 
@@ -126,31 +124,27 @@ class StoredTests(SynchronousTestCase):
 class NodeTests(RegistrationCase):
     """Paths, values and order."""
 
-    def test_all(self) -> None:
-        """The broker comes first, then each topic, for producers before consumers."""
+    def test_topic(self) -> None:
+        """A topic's nodes come for producers before consumers, each with its value."""
         settings = self.settings("[topic=t]\n")
         both = b'{"numParts":3,"broker":"5-m"}'
-        checksum = str(settings.config_checksum).encode()
-        url = ADDRESS.encode()
-        brokers = "/meta/brokers"
+        offer = offers(settings, {})[0]["t"]
         self.assertEqual(
-            desired_nodes(settings, {}, url),
+            list(Names.of(settings).topic_nodes("t", offer).items()),
             [
-                Node(f"{brokers}/ids/5/master", url, True),
-                Node(f"{brokers}/ids/5", url, False),
-                Node(f"{brokers}/ids/5/master_config_checksum", checksum, True),
-                Node(f"{brokers}/topics/t/5-m", b"3", True, "t"),
-                Node(f"{brokers}/topics-pub/t/5-m", both, True, "t"),
-                Node(f"{brokers}/topics-sub/t/5-m", both, True, "t"),
+                ("/meta/brokers/topics/t/5-m", b"3"),
+                ("/meta/brokers/topics-pub/t/5-m", both),
+                ("/meta/brokers/topics-sub/t/5-m", both),
             ],
         )
 
     def test_left_out(self) -> None:
         """What is not offered is no node."""
         settings = self.settings("[topic=t]\n")
-        nodes = desired_nodes(settings, {"gone": Stored(2, False)}, b"u")
+        offer = offers(settings, {"gone": Stored(2, False)})[0]["gone"]
+        nodes = Names.of(settings).topic_nodes("gone", offer)
         self.assertEqual(
-            [node.path for node in nodes if node.topic == "gone"],
+            [path for path, data in nodes.items() if data is not None],
             ["/meta/brokers/topics-sub/gone/5-m"],
         )
 

@@ -72,6 +72,14 @@ class EmbeddedTests(SynchronousTestCase):
         given = load(own("coordinatorPath=~/zk\n"))
         self.assertEqual(given.coordinator_path, Path("/home/meta/zk"))
 
+    def test_path_in_data(self) -> None:
+        """A database inside of the data directory is refused: a Java broker would not
+        see partitions."""
+        (problem,) = problems(own("coordinator=embedded\ncoordinatorPath=~/meta/zk\n"))
+        self.assertIn("[metatwist] coordinatorPath: ", problem)
+        self.assertIn("put it elsewhere", problem)
+        load(own("coordinator=none\ncoordinatorPath=~/meta/zk\n"))
+
     def test_endpoint(self) -> None:
         """It is ZooKeeper's port on loopback by default; a wrong one is refused."""
         default = "tcp:2181:interface=127.0.0.1"

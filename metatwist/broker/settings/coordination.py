@@ -33,10 +33,18 @@ def coordination(
             acl.at("creator needs credentials: set zooKeeperAuthFile as well")
         )
     _check_choice(own, chosen, zookeeper, findings)
+    path = own.path("coordinatorPath", _beside(data_path))
+    if chosen == "embedded" and path.resolve().is_relative_to(data_path.resolve()):
+        findings.problems.append(
+            own.entries["coordinatorPath"].at(
+                f"{path} lies in dataPath, {data_path}, where it would hide partitions"
+                " from a Java broker: put it elsewhere"
+            )
+        )
     return {
         "coordinator": chosen,
         "coordinator_endpoint": _endpoint(own, findings),
-        "coordinator_path": own.path("coordinatorPath", _beside(data_path)),
+        "coordinator_path": path,
         "zookeeper_auth_file": auth_file,
         "zookeeper_auth": auth,
     }

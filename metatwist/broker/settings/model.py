@@ -151,11 +151,16 @@ class BrokerSettings:
         return tuple((compile_pattern(topic.name), topic) for topic in wild)
 
     def for_topic(self, name: str) -> TopicSettings | None:
-        """The settings under which `name` accepts messages, or None if it does not.
+        """The settings under which `name` accepts messages, with the name put in, or
+        None if it does not."""
+        found = self.section_for(name)
+        if found is None or found.name == name:
+            return found
+        return evolve(found, name=name)
 
-        Its own section, else the longest wildcard section that matches, with the name
-        put in. Names that are unsafe as a directory never match.
-        """
+    def section_for(self, name: str) -> TopicSettings | None:
+        """The section that holds for `name`: its own, else the longest wildcard section
+        that matches. Names that are unsafe as a directory never match."""
         found = self.topics.get(name)
         if found is not None and not found.is_pattern:
             return found
@@ -163,5 +168,5 @@ class BrokerSettings:
             return None
         for pattern, topic in self._patterns:
             if pattern.fullmatch(name):
-                return evolve(topic, name=name)
+                return topic
         return None

@@ -29,6 +29,9 @@ from metatwist.coordination.embedded.realm import Realm
 from metatwist.coordination.embedded.store import MemoryStore, NodeStore
 from metatwist.errors import MetatwistError, StorageError
 
+MOST_LOGGED = 20
+"""Damaged znodes; `damage` has all."""
+
 _LATE_S = 1.0
 _GOODBYE_S = 1.0
 _LOOK_S = 0.02
@@ -62,7 +65,8 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
     """ICoordinator, and a ZooKeeper server on `settings.endpoint`.
 
     `ready` fires once it listens, or fails with the reason: StorageError or
-    CoordinatorPortTaken.
+    CoordinatorPortTaken. `damage` has a sentence for each stored znode that could not
+    be read and is missing.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         super().__init__(reactor)
         self.description = f"embedded, {settings.endpoint}"
         self.ready: Deferred[None] = Deferred()
+        self.damage: tuple[str, ...] = ()
         self.server: TreeServer | None = None
         self.port: Any = None
         self._log = Logger()
@@ -131,7 +136,8 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
     def _start(self) -> Any:
         loaded = yield self._run(self._store.open)
         self._is_stored = True
-        for problem in loaded.problems:
+        self.damage = tuple(loaded.problems)
+        for problem in self.damage[:MOST_LOGGED]:
             self._log.error("{problem}", problem=problem)
         realm = Realm.over(
             self._journal,
