@@ -5,7 +5,7 @@
  *
  * Opens SESSIONS sessions with one persistent znode each below /zkload, then writes
  * offset records (30 bytes) round robin, not waiting for answers but for a session with
- * 64 of them outstanding. Prints one line:
+ * 64 of them outstanding. Prints `ready` once all sessions are open, and in the end:
  *   sessions=... rate=... p50_us=... p99_us=... p999_us=... max_us=... errors=... late=...
  * `late` counts writes that could not be sent at their time.
  */
@@ -187,6 +187,8 @@ int main(int argc, char **argv) {
         struct epoll_event wish = {.events = EPOLLIN, .data.ptr = &sessions[i]};
         epoll_ctl(epoll, EPOLL_CTL_ADD, sessions[i].fd, &wish);
     }
+    puts("ready");
+    fflush(stdout);
     int64_t begin = now_us(), end = begin + (int64_t)(seconds * 1e6);
     long sent = 0;
     struct epoll_event ready[512];

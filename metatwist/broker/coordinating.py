@@ -9,10 +9,12 @@ from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred, suc
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from metatwist.broker.lane import Lane, PlainTurn, has_lanes
 from metatwist.broker.protocol import BrokerFactory
 from metatwist.broker.registrar import Registrar
 from metatwist.broker.settings import BrokerSettings
 from metatwist.broker.settings.coordination import tree_settings
+from metatwist.broker.transport import ListeningReactor
 from metatwist.coordination.embedded.service import (
     EmbeddedCoordinator,
     EmbeddedSettings,
@@ -21,6 +23,8 @@ from metatwist.coordination.ensemble import EnsembleCoordinator, EnsembleSetting
 from metatwist.coordination.interface import ICoordinator
 
 _LOOK_S = 0.05
+# Of clients with offsets to commit; a put must not wait for many of them.
+_ROUND = 32
 _log = Logger()
 
 
@@ -34,6 +38,8 @@ class Coordination:
         self.embedded: EmbeddedCoordinator | None = None
         self.coordinator: ICoordinator | None = None
         self._began = False
+        self._reactor = reactor
+        self._lane: Lane | None = None
         if settings.coordinator == "embedded":
             wanted = EmbeddedSettings(
                 settings.coordinator_path, settings.coordinator_endpoint
@@ -50,6 +56,10 @@ class Coordination:
         if coordinator is None:
             return succeed(None)
         self._began = True
+        if self.embedded is not None and has_lanes():
+            # As for puts: the reactor's own way costs more than a commit of an offset.
+            self._lane = Lane(self._reactor, PlainTurn(), 0, _ROUND)
+            self.embedded.listening = ListeningReactor(self._reactor, self._lane)
         coordinator.startService()
         return succeed(None) if self.embedded is None else self.embedded.ready
 
@@ -60,7 +70,14 @@ class Coordination:
         if not self._began:
             return succeed(None)
         stopping = maybeDeferred(coordinator.stopService)
-        return stopping.addErrback(partial(_log.failure, "coordination did not stop"))
+        stopping.addErrback(partial(_log.failure, "coordination did not stop"))
+        return stopping.addCallback(self._close_lane)
+
+    def _close_lane(self, result: Any) -> Any:
+        lane, self._lane = self._lane, None
+        if lane is not None:
+            lane.close()
+        return result
 
 
 def ensemble_settings(settings: BrokerSettings) -> EnsembleSettings:

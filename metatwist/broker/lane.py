@@ -14,7 +14,7 @@ import os
 import select
 import sys
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.main import CONNECTION_DONE
@@ -22,10 +22,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from metatwist.broker.turn import Turn
-
 _MOST_EVENTS = 256
-_MOST_ROUNDS = 64
+_LONGEST_VISIT_S = 0.002
 LOOK_S = 0.00006
 _MOST_IN_VAIN = 12
 _IN = getattr(select, "EPOLLIN", 1)
@@ -33,18 +31,44 @@ _OUT = getattr(select, "EPOLLOUT", 4)
 _LOST = getattr(select, "EPOLLERR", 8) | getattr(select, "EPOLLHUP", 16)
 
 
+class LaneTurn(Protocol):
+    """What happens around a round of events; `in_lane` is true during one."""
+
+    in_lane: bool
+
+    def end(self) -> None:
+        """Do what was put off."""
+
+
+class PlainTurn:
+    """Nothing is put off."""
+
+    in_lane = False
+
+    def end(self) -> None:
+        """Nothing to do."""
+
+
 @implementer(IReadDescriptor)
 class Lane:
     """Watches descriptors as a reactor does, until it is closed.
 
     `turn.end()` is called once after each round of events; for `look_s` seconds after
-    one with a single event it looks for the next. Transports take the lane as
-    their reactor: `addReader` and its kin are the lane's, the rest is the reactor's.
+    one with a single event it looks for the next. A round has `most_events` at most.
+    Transports take the lane as their reactor: `addReader` and its kin are the lane's,
+    the rest is the reactor's.
     """
 
     _log = Logger()
 
-    def __init__(self, reactor: Any, turn: Turn, look_s: float = LOOK_S) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        turn: LaneTurn,
+        look_s: float = LOOK_S,
+        most_events: int = _MOST_EVENTS,
+    ) -> None:
+        self._most_events = most_events
         self._reactor = reactor
         self._turn = turn
         self._look_s = look_s
@@ -79,12 +103,12 @@ class Lane:
 
     def doRead(self) -> None:
         """Serve all that is ready, then end the turn."""
-        events = self._epoll.poll(0, _MOST_EVENTS)
-        rounds = _MOST_ROUNDS
+        events = self._epoll.poll(0, self._most_events)
+        # Everybody else waits meanwhile, the commit of offsets for one.
+        until_s = perf_counter() + _LONGEST_VISIT_S
         while events:
             self._serve_all(events)
-            rounds -= 1
-            if len(events) > 1 or not rounds or self._epoll.closed:
+            if len(events) > 1 or self._epoll.closed or perf_counter() > until_s:
                 return
             events = self._look_again()
 
@@ -114,7 +138,7 @@ class Lane:
             return []
         poll, until_s = self._epoll.poll, perf_counter() + self._look_s
         while perf_counter() < until_s:
-            events = poll(0, _MOST_EVENTS)
+            events = poll(0, self._most_events)
             if events:
                 self._in_vain = 0
                 return events

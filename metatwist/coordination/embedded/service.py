@@ -66,7 +66,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
 
     `ready` fires once it listens, or fails with the reason: StorageError or
     CoordinatorPortTaken. `damage` has a sentence for each stored znode that could not
-    be read and is missing.
+    be read and is missing. `listening` is the reactor that has its connections.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         self.ready: Deferred[None] = Deferred()
         self.damage: tuple[str, ...] = ()
         self.server: TreeServer | None = None
+        self.listening = reactor
         self.port: Any = None
         self._log = Logger()
         self._settings = settings
@@ -147,7 +148,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
             loaded.epoch,
         )
         self.server = TreeServer(realm)
-        endpoint = serverFromString(self._reactor, self._settings.endpoint)
+        endpoint = serverFromString(self.listening, self._settings.endpoint)
         try:
             self.port = yield endpoint.listen(self.server)
         except CannotListenError as error:
