@@ -156,10 +156,26 @@ class WatchingTests(LaneCase):
         lane.addReader(descriptor)
         peer.sendall(b"x")
         wait_readable(ours)
-        self.patch(lane_module, "perf_counter", count().__next__)
+        self.patch(lane_module, "perf_counter", count(0, 1e-6).__next__)
         lane.doRead()
         self.assertEqual(descriptor.calls, ["read"] * 4)
         self.assertEqual(self.turn.ends, [True] * 4)
+
+    def test_a_lone_peer_does_not_keep_the_reactor(self) -> None:
+        """One that never stops sending waits for a turn of the reactor every now and
+        then, so that all else goes on."""
+        lane = Lane(self.reactor, self.turn, look_s=60)
+        self.addCleanup(lane.close)
+        peer, ours = loopback_pair(self)
+        descriptor = Conversation(ours, peer, lane, requests=100_000)
+        lane.addReader(descriptor)
+        peer.sendall(b"x")
+        wait_readable(ours)
+        self.patch(lane_module, "perf_counter", count(0, 0.0005).__next__)
+        lane.doRead()
+        self.assertLess(len(descriptor.calls), 10)
+        lane.doRead()
+        self.assertGreater(len(descriptor.calls), 1)
 
     def test_closed_by_what_it_serves(self) -> None:
         """A lane that is closed while it serves ends quietly, and says it is gone."""
