@@ -85,7 +85,7 @@ class Ground:
 
     def address(self) -> str:
         """The URI that clients know the broker by."""
-        return f"meta://{self.settings.host_name}:{self.settings.server_port}"
+        return self.settings.address
 
 
 @define
@@ -216,14 +216,18 @@ def _factory(ground: Ground, dispatch: Dispatch) -> BrokerFactory:
         dispatch, ground.pressure, ground.files, ground.reactor.callLater
     )
     settings, limit = ground.settings, raise_limit()
-    room = left_for_connections(limit, settings.max_open_segments)
+    embedded = ground.coordination.embedded
+    others = settings.max_open_segments
+    others += 0 if embedded is None else embedded.max_connections
+    room = left_for_connections(limit, others)
     factory.descriptors = room
     if room < settings.max_connections:
         _log.warn(
             "room for {room} connections: the system allows {limit} open files, and"
-            " {files} are kept for segments (ulimit -n, maxOpenSegments)",
+            " {others} are kept for segments and for clients of the coordinator"
+            " (ulimit -n, maxOpenSegments)",
             room=room,
             limit=limit,
-            files=settings.max_open_segments,
+            others=others,
         )
     return factory

@@ -9,22 +9,27 @@ from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred, suc
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from metatwist.broker.descriptors import coordinator_connections, raise_limit
 from metatwist.broker.lane import Lane, PlainTurn, has_lanes
 from metatwist.broker.protocol import BrokerFactory
 from metatwist.broker.registrar import Registrar
 from metatwist.broker.settings import BrokerSettings
 from metatwist.broker.settings.coordination import tree_settings
 from metatwist.broker.transport import ListeningReactor
+from metatwist.coordination.embedded.connection import MAX_CONNECTIONS
 from metatwist.coordination.embedded.service import (
     EmbeddedCoordinator,
     EmbeddedSettings,
 )
 from metatwist.coordination.ensemble import EnsembleCoordinator, EnsembleSettings
+from metatwist.coordination.errors import CoordinationError, NoNode
 from metatwist.coordination.interface import ICoordinator
+from metatwist.coordination.layout import Layout
 
 _LOOK_S = 0.05
 # Of clients with offsets to commit; a put must not wait for many of them.
 _ROUND = 32
+_FEW_CONNECTIONS = 1_000
 _log = Logger()
 
 
@@ -40,6 +45,7 @@ class Coordination:
         self._began = False
         self._reactor = reactor
         self._lane: Lane | None = None
+        self._settings = settings
         if settings.coordinator == "embedded":
             wanted = EmbeddedSettings(
                 settings.coordinator_path, settings.coordinator_endpoint
@@ -56,12 +62,48 @@ class Coordination:
         if coordinator is None:
             return succeed(None)
         self._began = True
-        if self.embedded is not None and has_lanes():
-            # As for puts: the reactor's own way costs more than a commit of an offset.
-            self._lane = Lane(self._reactor, PlainTurn(), 0, _ROUND)
-            self.embedded.listening = ListeningReactor(self._reactor, self._lane)
+        if self.embedded is not None:
+            self._equip(self.embedded)
         coordinator.startService()
         return succeed(None) if self.embedded is None else self.embedded.ready
+
+    def _equip(self, embedded: EmbeddedCoordinator) -> None:
+        limit = raise_limit()
+        room = coordinator_connections(self._settings, limit, MAX_CONNECTIONS)
+        embedded.max_connections = room
+        if room < _FEW_CONNECTIONS:
+            _log.warn(
+                "room for {room} connections to the coordinator: the system allows"
+                " {limit} open files, and {files} are kept for segments (ulimit -n,"
+                " maxOpenSegments)",
+                room=room,
+                limit=limit,
+                files=self._settings.max_open_segments,
+            )
+        if has_lanes():
+            # As for puts: the reactor's own way costs more than a commit of an offset.
+            self._lane = Lane(self._reactor, PlainTurn(), 0, _ROUND)
+            embedded.listening = ListeningReactor(self._reactor, self._lane)
+
+    @inlineCallbacks
+    def look_for_groups(self) -> Any:
+        """To be called where there are messages: says so when an embedded coordinator
+        knows no group of consumers, since moving a broker takes two directories."""
+        if self.embedded is None:
+            return
+        groups = Layout(tree_settings(self._settings).root).groups()
+        try:
+            known = yield self.embedded.get_children(groups)
+        except NoNode:
+            known = []
+        except CoordinationError:
+            return
+        if not known:
+            _log.info(
+                "this coordinator knows no consumer group yet; if the data was moved or"
+                " restored, move {path} as well: the consumers' offsets are there",
+                path=self._settings.coordinator_path,
+            )
 
     def stop(self) -> Deferred[Any]:
         """End the session, and what serves others; ephemeral nodes go with it. Never

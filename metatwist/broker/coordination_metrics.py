@@ -57,7 +57,7 @@ def _registration(view: RegistrationView) -> Iterator[Metric]:
     for fault, count in view.repairs.items():
         repairs.add_metric([fault], count)
     yield repairs
-    others = len(view.other_brokers)
+    others = view.other_brokers_count
     lost = int(view.problem is not None)
     text = "1 when clients do not find it, or cannot use the coordinator in it"
     yield gauge("registration_problem", text, lost)

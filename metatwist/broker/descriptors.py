@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import resource
 
+from metatwist.broker.settings import BrokerSettings
+
 _OTHERS = 64  # libraries, the log, sockets that listen, directories being synced
+_COORDINATOR_PART = 4
 
 
 def raise_limit() -> int:
@@ -20,6 +23,15 @@ def raise_limit() -> int:
         except (OSError, ValueError):
             return soft
     return hard
+
+
+def coordinator_connections(settings: BrokerSettings, limit: int, most: int) -> int:
+    """How many connections an embedded coordinator may have, `most` at most: a quarter
+    of what files leave; 0 without such a coordinator."""
+    if settings.coordinator != "embedded":
+        return 0
+    left = left_for_connections(limit, settings.max_open_segments)
+    return max(1, min(most, left // _COORDINATOR_PART))
 
 
 def left_for_connections(limit: int, open_segments: int) -> int:

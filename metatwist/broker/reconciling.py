@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -23,10 +23,12 @@ from metatwist.coordination.errors import (
     CoordinationError,
     NodeExists,
     NoNode,
+    NotAuthorized,
     NotEmpty,
     SessionExpired,
     TransactionFailed,
 )
+from metatwist.coordination.foreign_text import shown
 from metatwist.coordination.formats import encode_checksum
 from metatwist.coordination.interface import Data, Delete, ICoordinator
 from metatwist.coordination.names import NodeName
@@ -34,6 +36,8 @@ from metatwist.coordination.names import NodeName
 IN_PARALLEL = 64
 AT_ONCE = 150
 """Nodes that are deleted in one transaction."""
+MOST_NAMED = 20
+"""Other brokers that are told by name; anybody can register any number of them."""
 _ATTEMPTS = 4
 _RACES = (NodeExists, NoNode, BadVersion)
 _log = Logger()
@@ -43,10 +47,24 @@ Veto = Callable[[Data | None], "Foreign | None"]
 
 @frozen
 class Foreign:
-    """A master under our id that lives and is not us."""
+    """A master under our id that lives and is not us; `url` is fit to be shown."""
 
     url: str
     session_id: int
+
+
+@frozen
+class Others:
+    """Other masters that live: how many, and the URLs, fit to be shown, of the first of
+    them by id."""
+
+    count: int = 0
+    named: Mapping[int, str] = field(factory=dict)
+
+    @property
+    def unnamed(self) -> int:
+        """How many more there are than are named."""
+        return self.count - len(self.named)
 
 
 class Reconciling:
@@ -98,7 +116,7 @@ class Reconciling:
             if self._masters_lost <= 1:
                 return None
         self.beliefs.doubt(self.names.master)
-        return Foreign(data.decode("utf-8", "replace"), stat.ephemeral_owner)
+        return Foreign(shown(data), stat.ephemeral_owner)
 
     @inlineCallbacks
     def describe(self, url: bytes, checksum: int, full: bool) -> Any:
@@ -160,20 +178,28 @@ class Reconciling:
 
     @inlineCallbacks
     def other_masters(self) -> Any:
-        """The URLs of other living masters by id, as dict[int, str]."""
+        """The other living masters, as Others."""
         names = self.names
         children = yield self._coordinator.get_children(names.layout.brokers_ids())
         nodes = [NodeName.parse(f"{name}-m") for name in children]
         ids = [node.broker_id for node in nodes if node is not None]
-        others = [number for number in ids if number != names.broker_id]
-        found = yield self._in_chunks(
-            [partial(self._read, names.layout.master(number)) for number in others]
-        )
-        return {
-            number: one[0].decode("utf-8", "replace")
-            for number, one in zip(others, found, strict=True)
-            if one is not None
-        }
+        others = sorted(number for number in ids if number != names.broker_id)
+        urls = yield self._in_chunks([partial(self._url, number) for number in others])
+        living = [
+            (number, url)
+            for number, url in zip(others, urls, strict=True)
+            if url is not None
+        ]
+        return Others(len(living), dict(living[:MOST_NAMED]))
+
+    @inlineCallbacks
+    def _url(self, number: int) -> Any:
+        """What a master has registered, fit to be shown; None without such a master."""
+        try:
+            found = yield self._read(self.names.layout.master(number))
+        except NotAuthorized:
+            return "an address that may not be read"
+        return None if found is None else shown(found[0])
 
     # -- leaving ------------------------------------------------------------------
 

@@ -135,10 +135,20 @@ class Registrar(Service):
         self._contested.stop()
         yield nodes.describe(url, self.settings.config_checksum, full)
         found, self._state.unfit = offers(self.settings, stored_topics(self._topics))
-        yield nodes.register(found, full)
-        self._state.registered(session_id, len(found))
+        refusal = None
+        try:
+            yield nodes.register(found, full)
+            self._state.registered(session_id, len(found))
+        except CoordinationError as error:
+            if error.retriable:
+                raise
+            refusal = error
         if full:
+            # A topic that is refused, time and again, must not hide other brokers.
             self._state.others = yield nodes.other_masters()
+        if refusal is not None:
+            raise refusal
+        if full:
             self._state.last_pass_s = self._clock.seconds()
 
     def _met(self, foreign: Foreign) -> Deferred[Any]:

@@ -114,6 +114,8 @@ class Broker(MultiService):
         if self._stopped is not None:
             raise StartAbandoned("stopped while it was loading")
         log_reports(self.catalog)
+        if any(log.log_end for log in self.catalog.logs.values()):
+            self.ground.coordination.look_for_groups()
         if has_lanes():
             self.ground.lane = Lane(self._reactor, self.ground.turn)
         self.parts = assemble(self.ground)

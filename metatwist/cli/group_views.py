@@ -1,7 +1,7 @@
 """Consumer groups for people: a line a group, or the partitions of one.
 
 What is not known is shown as `?`, never as 0. Names come from the tree, where anybody
-may write: in tables they are cut, so that one of them does not widen every line.
+may write: they are cut, so that one of them does not widen every line. JSON has all.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from metatwist.cli.render import cell
 UNKNOWN = "?"
 NOTHING = "-"
 MOST_OF_A_NAME = 100
+MOST_OF_A_FINDING = 300
+MOST_TOPICS = 5
 _GROUP_KEYS = {"name", "lag", "members", "topics", "findings"}
 
 
@@ -40,7 +42,7 @@ def group_view(result: object) -> object:
     if not isinstance(result, Mapping) or not result.keys() >= _GROUP_KEYS:
         return result
     shown: dict[str, Any] = {
-        "group": result["name"],
+        "group": _short(result["name"]),
         **({"kind": "slave brokers"} if result.get("replication") else {}),
         "lag": lag_text(result["lag"]),
         "members": [_member(one) for one in result["members"]] or "none",
@@ -65,8 +67,14 @@ def _member(member: Mapping[str, Any]) -> dict[str, Any]:
         "id": _short(member["id"]),
         "owns": member["owned_partitions"],
         "since_time_ms": member["since_ms"],
-        "topics": ", ".join(map(_short, member["topics"])) or NOTHING,
+        "topics": _topics(member["topics"]) or NOTHING,
     }
+
+
+def _topics(names: list[str]) -> str:
+    shown = ", ".join(map(_short, names[:MOST_TOPICS]))
+    more = len(names) - MOST_TOPICS
+    return f"{shown}, and {more} more" if more > 0 else shown
 
 
 def _partitions(topics: list[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -97,9 +105,9 @@ def _size(size_bytes: int | None) -> str:
     return UNKNOWN if size_bytes is None else cell("lag_bytes", size_bytes)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= MOST_OF_A_NAME else f"{name[:MOST_OF_A_NAME]}..."
+def _short(text: str, most: int = MOST_OF_A_NAME) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _finding(finding: Mapping[str, Any]) -> str:
-    return f"{finding['trouble']}: {finding['detail']}"
+    return _short(f"{finding['trouble']}: {finding['detail']}", MOST_OF_A_FINDING)

@@ -15,6 +15,12 @@ from datetime import datetime
 import click
 from attrs import frozen
 
+from metatwist.coordination.foreign_text import escaped
+
+MOST_DRAWN_ROWS = 500
+"""Past that even a terminal gets plain columns: drawing takes a second for 10,000
+cells, and nobody reads them there."""
+
 
 @frozen
 class Grid:
@@ -144,9 +150,7 @@ def _duration(duration_s: float) -> str:
 
 def printable(text: str) -> str:
     """Escape what could steer the terminal: names come from the network."""
-    return "".join(
-        one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text
-    )
+    return escaped(text, keep="\n\t")
 
 
 def plain(block: str | Grid) -> str:
@@ -171,8 +175,8 @@ def _show_rich(blocks: Sequence[str | Grid]) -> None:
 
     console = Console(markup=False, highlight=False)
     for block in blocks:
-        if isinstance(block, str):
-            console.print(Text(block))
+        if isinstance(block, str) or len(block.rows) > MOST_DRAWN_ROWS:
+            console.print(Text(plain(block)), soft_wrap=True)
             continue
         table = Table(
             title=Text(block.title) if block.title else None,

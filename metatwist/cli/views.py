@@ -67,6 +67,10 @@ def coordination_view(found: Mapping[str, Any]) -> object:
     for name in ("repairs", "other_brokers"):
         if isinstance(found.get(name), Mapping):
             shown[name] = _pairs(found[name]) or "none"
+    count = shown.pop("other_brokers_count", None)
+    unnamed = 0 if count is None else count - len(found["other_brokers"])
+    if unnamed > 0:
+        shown["other_brokers"] += f", and {unnamed} more"
     return shown
 
 

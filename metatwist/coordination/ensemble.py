@@ -90,6 +90,12 @@ class EnsembleCoordinator(Service):
         return self._session.server
 
     @property
+    def chroot(self) -> str:
+        """The znode that is the root here, without a slash at the end; empty for none.
+        Paths in errors do not have it."""
+        return self._settings.target.chroot
+
+    @property
     def problem(self) -> str | None:
         """Why it is not connected now, or only for reading; None if it is."""
         return self._session.outage.problem

@@ -19,6 +19,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from metatwist.coordination.ensemble_settings import EnsembleSettings
@@ -27,12 +28,18 @@ from metatwist.coordination.kazoo_handler import (
     ShuffledServers,
     forwarding_log,
 )
+from metatwist.coordination.kazoo_troubles import (
+    Attempt,
+    Trouble,
+    attempted,
+    trouble_of,
+)
 
 FIRST_RETRY_S = 0.2
 LONGEST_RETRY_S = 10.0
 SHORTEST_CONNECT_LIMIT_S = 1.0
-_NOISE = ("Transition to CONNECTING",)
-_PREFIXES = ("Connection dropped: ", "Connection time-out: ", "socket connection ")
+PATIENCE_S = 5.0
+"""A server that says nothing is told after that time; kazoo waits for much longer."""
 
 
 class Link(Enum):
@@ -101,6 +108,7 @@ class KazooBridge:
         self._parts = parts
         target = settings.target
         limit_s = settings.session_timeout_s / len(target.servers)
+        self._silence: IDelayedCall | None = None
         self._handler = ReactorHandler(
             self._hand_over, self._ended, max(limit_s, SHORTEST_CONNECT_LIMIT_S)
         )
@@ -118,6 +126,7 @@ class KazooBridge:
         as long as a connection attempt. The owner is told nothing from now on."""
         self._owner = None
         self.client = None
+        self._heard()
         closed: Deferred[None] = Deferred()
         self._parts.in_thread(partial(self._close, closed))
         return closed
@@ -187,15 +196,20 @@ class KazooBridge:
         self._hand_over(self._changed, change)
 
     def _told(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        server = self._handler.peer
-        if record.exc_info and record.exc_info[1] is not None:
-            text = f"{text}: {record.exc_info[1]!r}"
-        if text.startswith("Cannot resolve") and isinstance(record.args, tuple):
-            server, text = str(record.args[0]), f"cannot be resolved: {record.args[1]}"
-        if text.startswith("AUTH_FAILED") and self._settings.credentials:
-            text = f"refused the credentials of scheme {self._settings.credentials[0]}"
-        self._hand_over(self._complained, record.levelno, server, text)
+        """kazoo's log goes no further: what matters of it is told as a trouble."""
+        server = attempted(record)
+        trouble = trouble_of(record, self._attempt())
+        if server is not None:
+            self._hand_over(self._trying, server)
+        elif trouble is not None:
+            self._hand_over(self._complained, trouble)
+
+    def _attempt(self) -> Attempt:
+        handler, credentials = self._handler, self._settings.credentials
+        state = getattr(self._opened, "client_state", None)
+        has_session = state in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
+        scheme = credentials[0] if credentials else None
+        return Attempt(handler.peer, handler.is_accepted, has_session, scheme)
 
     def _hand_over(self, call: Callable[..., object], *args: Any) -> None:
         self._reactor.callFromThread(self._deliver, call, args)
@@ -209,22 +223,35 @@ class KazooBridge:
     def _made(self, client: Any) -> None:
         self.client = client
 
+    def _trying(self, server: str) -> None:
+        self._heard()
+        self._silence = self._reactor.callLater(PATIENCE_S, self._no_answer, server)
+
+    def _no_answer(self, server: str) -> None:
+        self._silence = None
+        self._complained(Trouble(server, self._attempt().silence))
+
+    def _heard(self) -> None:
+        """Something came of the attempt."""
+        silence, self._silence = self._silence, None
+        if silence is not None:
+            silence.cancel()
+
     def _changed(self, change: LinkChange) -> None:
+        self._heard()
         if self._owner is not None:
             self._owner.link_changed(change)
 
     def _ended(self, error: Exception | None) -> None:
+        self._heard()
         if self._owner is not None:
             reason = f"{type(error).__name__}: {error}" if error else ""
             self._owner.link_ended(reason)
 
-    def _complained(self, level: int, server: str, text: str) -> None:
-        self._log.debug("kazoo, {server}: {text}", server=server, text=text)
-        if self._owner is None or level < logging.WARNING or text in _NOISE:
-            return
-        for prefix in _PREFIXES:
-            text = text.removeprefix(prefix)
-        self._owner.link_trouble(server, text.removeprefix("error: "))
+    def _complained(self, trouble: Trouble) -> None:
+        self._heard()
+        if self._owner is not None:
+            self._owner.link_trouble(trouble.server, trouble.text)
 
     def _closed(self, closed: Deferred[None], text: str) -> None:
         if text:

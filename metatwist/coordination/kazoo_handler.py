@@ -79,6 +79,7 @@ class ReactorHandler(SequentialThreadingHandler):
 
     Attributes:
         peer: the server that was last tried, as `host:port`.
+        is_accepted: whether that has accepted the connection.
     """
 
     name = "reactor_handler"
@@ -91,6 +92,7 @@ class ReactorHandler(SequentialThreadingHandler):
     ) -> None:
         super().__init__()
         self.peer = ""
+        self.is_accepted = False
         self._hand_over = hand_over
         self._reactor_thread = threading.get_ident()
         self._ended = ended
@@ -147,11 +149,14 @@ class ReactorHandler(SequentialThreadingHandler):
         whether a server can write, for which it sets no limit at all."""
         limit_s = min(timeout or self._connect_limit_s, self._connect_limit_s)
         if hostname is not None:
+            self.is_accepted = False
             self.peer = server_name(hostname, address[1])
             address = _own_address(hostname, address)
-        return super().create_connection(
+        connection = super().create_connection(
             address, hostname=hostname, timeout=limit_s, **options
         )
+        self.is_accepted = self.is_accepted or hostname is not None
+        return connection
 
 
 def _own_address(hostname: str, address: tuple[str, int]) -> tuple[str, int]:
@@ -182,7 +187,8 @@ class _Forwarding(logging.Handler):
 
 
 def forwarding_log(tell: Callable[[logging.LogRecord], None]) -> logging.Logger:
-    """A logger outside of the process's tree of them; passes on what is not debug."""
+    """A logger outside of the process's tree of them; passes on what is not debug, and
+    nothing to any log."""
     log = logging.Logger("kazoo", logging.INFO)
     log.addHandler(_Forwarding(tell))
     return log

@@ -8,8 +8,10 @@ from attrs import evolve
 from registrar_case import RegistrarCase
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
+from metatwist.broker import coordinating
 from metatwist.broker.coordinating import Coordination, ensemble_settings, leave
 from metatwist.broker.settings import BrokerSettings
 from metatwist.coordination.ensemble import EnsembleCoordinator
@@ -47,6 +49,27 @@ class ChoiceTests(SynchronousTestCase):
         self.assertIs(found.coordinator, found.embedded)
         self.assertIn("tcp:7:interface=127.0.0.1", found.embedded.description)
         self.assertFalse(settings.coordinator_path.exists())
+
+    def started(self, limit: int) -> tuple[int, list[str]]:
+        """With that limit of open files: the coordinator's connections at most, and
+        what was logged."""
+        found = Coordination(Clock(), self.settings(coordinator="embedded"))
+        assert found.embedded is not None
+        self.patch(found.embedded, "startService", lambda: None)
+        self.patch(coordinating, "raise_limit", lambda: limit)
+        self.patch(coordinating, "has_lanes", lambda: False)
+        with capturedLogs() as captured:
+            found.start()
+        return found.embedded.max_connections, [formatEvent(one) for one in captured]
+
+    def test_room(self) -> None:
+        """The embedded one's connections leave files to the others; few are told."""
+        self.assertEqual(self.started(1 << 20), (10_000, []))
+        self.assertEqual(self.started(4576), (1000, []))
+        room, (line,) = self.started(1024)
+        self.assertEqual(room, 112)
+        for part in ("room for 112 connections to the coordinator", "1024", "512"):
+            self.assertIn(part, line)
 
     def test_ensemble(self) -> None:
         """The ensemble is that of [zookeeper]."""

@@ -6,7 +6,13 @@ import resource
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from metatwist.broker.descriptors import left_for_connections, raise_limit
+from metatwist.broker.descriptors import (
+    coordinator_connections,
+    left_for_connections,
+    raise_limit,
+)
+from metatwist.broker.settings import BrokerSettings
+from tests.support.broker_parts import INI, BrokerParts
 
 
 class DescriptorTests(SynchronousTestCase):
@@ -29,3 +35,18 @@ class DescriptorTests(SynchronousTestCase):
         self.assertEqual(left_for_connections(1024, 512), 448)
         self.assertEqual(left_for_connections(64, 512), 1)
         self.assertGreater(left_for_connections(resource.RLIM_INFINITY, 512), 10**6)
+
+    def settings(self, coordinator: str) -> BrokerSettings:
+        """Settings with 512 segments."""
+        return BrokerParts(self, f"{INI}[metatwist]\n{coordinator}\n").settings
+
+    def test_coordinator(self) -> None:
+        """An embedded coordinator gets a quarter of what files leave, up to a bound,
+        and the broker the rest; no other kind takes anything."""
+        embedded = self.settings("coordinator=embedded")
+        for limit, room in ((1024, 112), (64, 1), (10_576, 2500), (65_536, 10_000)):
+            self.assertEqual(coordinator_connections(embedded, limit, 10_000), room)
+        unlimited = resource.RLIM_INFINITY
+        self.assertEqual(coordinator_connections(embedded, unlimited, 10_000), 10_000)
+        none = self.settings("coordinator=none")
+        self.assertEqual(coordinator_connections(none, 65_536, 10_000), 0)

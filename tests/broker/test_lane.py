@@ -149,7 +149,7 @@ class WatchingTests(LaneCase):
 
     def test_a_lone_peer_is_looked_for(self) -> None:
         """What a lone peer sends at once is served without the reactor's help."""
-        lane = Lane(self.reactor, self.turn, look_s=60)
+        lane = Lane(self.reactor, self.turn, look_s=0.001)
         self.addCleanup(lane.close)
         peer, ours = loopback_pair(self)
         descriptor = Conversation(ours, peer, lane, requests=4)
@@ -164,7 +164,7 @@ class WatchingTests(LaneCase):
     def test_a_lone_peer_does_not_keep_the_reactor(self) -> None:
         """One that never stops sending waits for a turn of the reactor every now and
         then, so that all else goes on."""
-        lane = Lane(self.reactor, self.turn, look_s=60)
+        lane = Lane(self.reactor, self.turn, look_s=0.01)
         self.addCleanup(lane.close)
         peer, ours = loopback_pair(self)
         descriptor = Conversation(ours, peer, lane, requests=100_000)

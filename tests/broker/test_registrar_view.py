@@ -139,6 +139,25 @@ class LogTests(RegistrarCase):
         self.turn()
         self.assertEqual(len(self.logged(LogLevel.info)), 1)
 
+    def test_full_disk_of_the_coordinator(self) -> None:
+        """While the coordinator in this broker cannot store changes, and afterwards, a
+        registration that has not changed is no news; one that was lost is."""
+        self.coordinator = disk = WithDisk(self.clock)
+        self.registrar = self.make_registrar(disk)
+        self.register()
+        self.assertEqual(len(self.logged(LogLevel.info)), 1)
+        disk.problem = "the disk is full"
+        self.wait(3 * INTERVAL_S)
+        disk.problem = None
+        self.wait(3 * INTERVAL_S)
+        levels = (LogLevel.info, LogLevel.warn, LogLevel.critical)
+        self.assertEqual(self.logged(*levels), [])
+        self.coordinator.suspend()
+        self.wait(INTERVAL_S)
+        self.connect()
+        self.turn()
+        self.assertEqual(len(self.logged(LogLevel.info)), 1)
+
     def test_foreign_at_first(self) -> None:
         """Waiting for another broker is told with both addresses and for how long."""
         self.create("ids/5/master", OTHER_URL)

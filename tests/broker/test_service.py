@@ -15,11 +15,13 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import TestCase
 
+from metatwist.broker import assembly, coordinating
 from metatwist.broker.service import Broker
 from metatwist.broker.settings import default_settings
 from metatwist.broker.storage.files import FileOps
 from metatwist.errors import StartAbandoned
 
+LIMIT = 1024
 ENVIRON = {
     "METATWIST_METATWIST_brokerEndpoint": "tcp:0:interface=127.0.0.1",
     "METATWIST_METATWIST_coordinator": "none",
@@ -77,6 +79,32 @@ class BrokerServiceTests(TestCase):
         again.startService()
         yield again.started
         yield again.stopService()
+
+    @inlineCallbacks
+    def test_open_files(self) -> Any:
+        """Connections of clients and of those of the coordinator in it, and segments,
+        are together no more than the system allows."""
+        for module in (assembly, coordinating):
+            self.patch(module, "raise_limit", lambda: LIMIT)
+        endpoint = "METATWIST_METATWIST_coordinatorEndpoint"
+        environ = {
+            "METATWIST_METATWIST_brokerEndpoint": "tcp:0:interface=127.0.0.1",
+            endpoint: "tcp:0:interface=127.0.0.1",
+        }
+        settings = default_settings(self.data / "data", environ)
+        broker = Broker(reactor, settings)
+        broker.lock()
+        broker.startService()
+        yield broker.started
+        embedded = broker.ground.coordination.embedded
+        assert embedded is not None and embedded.server is not None
+        assert broker.parts is not None
+        room = embedded.server.max_connections
+        self.assertEqual(room, 112)
+        files = settings.max_open_segments + room + broker.parts.factory.descriptors
+        self.assertLess(files, LIMIT)
+        self.assertGreater(files, LIMIT - 100)
+        yield broker.stopService()
 
     @inlineCallbacks
     def test_goodbye_is_true(self) -> Any:

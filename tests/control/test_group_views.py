@@ -8,6 +8,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.cli.group_views import (
+    MOST_OF_A_FINDING,
     MOST_OF_A_NAME,
     group_view,
     groups_view,
@@ -257,6 +258,27 @@ class GroupViewTests(SynchronousTestCase):
         text = shown(group_view(group(topic("news"), findings=[trouble, trouble])))
         line = "member owns nothing: g_1 owns no partition; it subscribes to news"
         self.assertTrue(text.endswith(f"findings:\n{line}\n{line}"), text)
+
+    def test_long_findings(self) -> None:
+        """A finding that quotes without end is cut, and stays a line."""
+        trouble = {"trouble": "offset unreadable", "detail": HOSTILE + "x" * 100_000}
+        text = shown(group_view(group(findings=[trouble, trouble])))
+        *_, title, first, second = text.splitlines()
+        self.assertEqual((title, first), ("findings:", second))
+        self.assertTrue(first.endswith("xxx..."), first[-20:])
+        self.assertLess(len(first), MOST_OF_A_FINDING + 40)
+
+    def test_many_topics(self) -> None:
+        """Of a member with very many topics some are named, the rest is counted."""
+        names = [f"t{number}" for number in range(1000)]
+        found: Any = group_view(group(members=[member("g_1", *names)]))
+        text = "t0, t1, t2, t3, t4, and 995 more"
+        self.assertEqual(found["members"][0]["topics"], text)
+
+    def test_long_group(self) -> None:
+        """The name of the group itself is cut as well."""
+        found: Any = group_view(group(name="x" * 1000))
+        self.assertEqual(found["group"], "x" * MOST_OF_A_NAME + "...")
 
     def test_other_shapes(self) -> None:
         """What has not the expected shape is left alone."""

@@ -10,7 +10,16 @@ from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from metatwist.cli.render import Grid, cell, label, layout, plain, printable, show
+from metatwist.cli.render import (
+    MOST_DRAWN_ROWS,
+    Grid,
+    cell,
+    label,
+    layout,
+    plain,
+    printable,
+    show,
+)
 from metatwist.cli.time_argument import parse_time_ms
 from metatwist.cli.views import (
     closed_view,
@@ -79,6 +88,22 @@ class LayoutTests(SynchronousTestCase):
             show(value, as_json=False)
         for text in ("[bold]", "marks", "name", "5", "seen:"):
             self.assertIn(text, screen.getvalue())
+
+    def test_large_table_on_a_terminal(self) -> None:
+        """Of very many rows a terminal gets the columns of a pipe, which cost little,
+        all of them and uncut."""
+        screen = Terminal()
+        rows = [
+            {"name": f"news-{number}", "note": "x" * 200}
+            for number in range(MOST_DRAWN_ROWS + 1)
+        ]
+        with (
+            contextlib.redirect_stdout(screen),
+            mock.patch.dict("os.environ", {"TERM": "xterm"}),
+        ):
+            show(rows, as_json=False)
+        (block,) = layout(rows)
+        self.assertEqual(screen.getvalue(), plain(block) + "\n")
 
 
 class CellTests(SynchronousTestCase):
@@ -196,6 +221,13 @@ class ViewTests(SynchronousTestCase):
                 "other_brokers": "9 meta://nine:8123",
             },
         )
+
+    def test_many_other_brokers(self) -> None:
+        """Other brokers that are not named are counted."""
+        found = {"kind": "ensemble", "other_brokers": {"8": "meta://e:1"}}
+        for count, text in ((1, "8 meta://e:1"), (2981, "8 meta://e:1, and 2980 more")):
+            shown: Any = coordination_view({**found, "other_brokers_count": count})
+            self.assertEqual(shown, {"kind": "ensemble", "other_brokers": text})
 
     def test_no_coordination(self) -> None:
         """Without a coordinator one line says what that means."""

@@ -14,9 +14,9 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.trial.unittest import TestCase
 from zope.interface.verify import verifyObject
 
+from metatwist.coordination.embedded.listening import CoordinatorPortTaken
 from metatwist.coordination.embedded.service import (
     DATABASE_NAME,
-    CoordinatorPortTaken,
     EmbeddedCoordinator,
     EmbeddedSettings,
 )
@@ -131,11 +131,42 @@ class RealTests(TestCase):
         first = self.coordinator()
         yield first.ready
         second = self.coordinator()
-        yield self.assertFailure(second.ready, DirectoryInUse)
+        error = yield self.assertFailure(second.ready, DirectoryInUse)
+        self.assertIn("[metatwist] coordinatorPath: ", str(error))
         yield second.stopService()
         yield first.create("/a")
         self.assertIsNotNone((yield first.exists("/a")))
         yield first.stopService()
+
+    @inlineCallbacks
+    def test_no_place_for_the_database(self) -> Any:
+        """A directory that cannot be made is an error that names setting and path."""
+        (self.directory / "coordinator").write_text("no directory")
+        coordinator = self.coordinator()
+        error = yield self.assertFailure(coordinator.ready, StorageError)
+        for part in ("[metatwist] coordinatorPath: ", str(self.directory)):
+            self.assertIn(part, str(error))
+        yield coordinator.stopService()
+
+    @inlineCallbacks
+    def test_address_of_another_machine(self) -> Any:
+        """An address that is not ours is an error that speaks of the interface."""
+        coordinator = self.coordinator("tcp:0:interface=192.0.2.1")
+        error = yield self.assertFailure(coordinator.ready, CoordinatorPortTaken)
+        self.assertIn("`interface` has to be an address", str(error))
+        yield coordinator.stopService()
+
+    @inlineCallbacks
+    def test_database_removed(self) -> Any:
+        """Once the database is gone nothing is acknowledged any more, and the problem
+        says why."""
+        coordinator = self.coordinator()
+        yield coordinator.ready
+        (self.directory / "coordinator" / DATABASE_NAME).unlink()
+        yield self.assertFailure(coordinator.create("/a"), ConnectionLost)
+        self.assertIn("removed or replaced while in use", str(coordinator.problem))
+        self.assertTrue(coordinator.failed)
+        yield coordinator.stopService()
 
     @inlineCallbacks
     def test_stopped_while_starting(self) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
+
 from metatwist.coordination.embedded import connection as connections
 from metatwist.coordination.embedded import requests
 from metatwist.coordination.embedded.service import TICK_S
@@ -149,6 +151,53 @@ class TimeTests(EmbeddedCase):
         self.assertTrue(held.wire.reading)
         self.pass_time_stalled(2 * TIMEOUT_S)
         self.assertFalse(self.has_ephemeral())
+
+
+class LogTests(EmbeddedCase):
+    """What is logged, and how often."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.events: list[LogEvent] = []
+        globalLogPublisher.addObserver(self.events.append)
+        self.addCleanup(globalLogPublisher.removeObserver, self.events.append)
+
+    def logged(self) -> list[str]:
+        """What was logged since the last call."""
+        found = [formatEvent(event) for event in self.events]
+        self.events.clear()
+        return found
+
+    def test_expired(self) -> None:
+        """Sessions that expire together are one line, however many there are."""
+        peer = self.join()
+        self.pass_time(TIMEOUT_S + TICK_S)
+        session = peer.connection.session
+        assert session is not None
+        self.assertEqual(self.logged(), [f"session {session.id:#x} has expired"])
+        for _ in range(30):
+            self.join()
+        self.pass_time(TIMEOUT_S + TICK_S)
+        (line,) = self.logged()
+        self.assertIn("30 sessions have expired, the first 0x", line)
+
+    def test_full(self) -> None:
+        """That clients are turned away is told once, and again after half have gone."""
+        server = self.coordinator.server
+        assert server is not None
+        server.max_connections = 2
+        peers = [self.join(), self.join()]
+        expected = "turns clients away: there are 2 connections"
+        for _ in range(2):
+            for _ in range(3):
+                self.assertIsNone(server.buildProtocol(None))
+                self.pass_time(1)
+            (line,) = self.logged()
+            self.assertIn(expected, line)
+            peers.pop().drop()
+            self.pass_time(1)
+            peers.append(self.join())
+            self.assertEqual(self.logged(), [])
 
 
 class StopTests(EmbeddedCase):

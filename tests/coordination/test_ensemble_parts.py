@@ -1,9 +1,8 @@
-"""What the ensemble's coordinator is made of: settings, values, log, handler."""
+"""What the ensemble's coordinator is made of: settings, values, outage, handler."""
 
 from __future__ import annotations
 
 import socket
-import threading
 from typing import Any
 
 from attrs import evolve
@@ -17,14 +16,13 @@ from kazoo.exceptions import (
 )
 from kazoo.security import OPEN_ACL_UNSAFE
 from twisted.internet.task import Clock
-from twisted.logger import LogLevel, capturedLogs, formatEvent
+from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.coordination import errors
 from metatwist.coordination.ensemble_outage import LONGEST_INTERVAL_S, Outage
 from metatwist.coordination.ensemble_settings import EnsembleSettings, parse_connect
 from metatwist.coordination.interface import Check, Create, Delete, SetData
-from metatwist.coordination.kazoo_bridge import start_thread
 from metatwist.coordination.kazoo_handler import ReactorHandler, ShuffledServers
 from metatwist.coordination.kazoo_values import (
     acl_for,
@@ -33,7 +31,7 @@ from metatwist.coordination.kazoo_values import (
     results_from,
 )
 
-from .kazoo_fakes import EnsembleCase, on_thread, stat
+from .kazoo_fakes import on_thread, stat
 
 
 class SettingsTest(SynchronousTestCase):
@@ -286,70 +284,29 @@ class HandlerTest(SynchronousTestCase):
         self.assertEqual(expected, tried)
         self.assertEqual("[::1]:2181", self.handler.peer)
 
+    def test_accepted(self) -> None:
+        """It is known whether the server that was last tried has accepted."""
+        answers: list[Any] = [ConnectionRefusedError(), socket.socket(), OSError()]
+        answers.append(socket.socket())
+
+        def connect(address: Any, timeout: float) -> Any:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            self.addCleanup(answer.close)
+            return answer
+
+        self.patch(socket, "create_connection", connect)
+        for expected in (False, True, False, True):
+            try:
+                self.handler.create_connection(("127.0.0.1", 2181), "127.0.0.1")
+            except OSError:
+                self.assertFalse(expected)
+            self.assertEqual(expected, self.handler.is_accepted)
+
     def test_shuffled(self) -> None:
         """Servers come in every order, all of them each time."""
         servers = ShuffledServers([("a", 1), ("b", 1), ("c", 1)])
         orders = {tuple(servers) for _ in range(1000)}
         self.assertEqual(6, len(orders))
         self.assertEqual(3, len(servers))
-
-
-class LogTest(EnsembleCase):
-    """What kazoo has to say."""
-
-    def setUp(self) -> None:
-        """There is a client."""
-        super().setUp()
-        self.run_jobs()
-        self.client.handler.peer = "zk:2181"
-
-    def test_troubles(self) -> None:
-        """Warnings of kazoo's become the problem, in fewer words."""
-        for text, args, expected in (
-            ("Connection dropped: socket connection error: %s", ("no",), "zk:2181: no"),
-            ("Connection dropped: socket connection broken", (), "zk:2181: broken"),
-            ("Connection time-out: %s", ("read",), "zk:2181: read"),
-            ("Cannot resolve %s: %s", ("zk2", "why"), "zk2: cannot be resolved: why"),
-        ):
-            self.client.warn(text, *args)
-            self.client.warn("Transition to CONNECTING")
-            self.reactor.turn()
-            self.assertTrue(str(self.tree.problem).endswith(expected), expected)
-
-    def test_exceptions(self) -> None:
-        """An exception is named."""
-
-        def fail() -> None:
-            try:
-                raise KeyError("xid")
-            except KeyError:
-                self.client.log.exception("Unhandled exception in connection loop")
-
-        on_thread(fail)
-        self.reactor.turn()
-        self.assertIn("KeyError('xid')", str(self.tree.problem))
-
-    def test_quiet(self) -> None:
-        """Its log reaches ours at debug level, from the reactor's thread, and no
-        handler of the process."""
-        with capturedLogs() as events:
-            on_thread(self.client.log.info, "Connecting to %s", "zk")
-            on_thread(self.client.log.debug, "Sending request")
-            self.assertEqual([], events)
-            self.reactor.turn()
-        self.assertEqual([LogLevel.debug], [event["log_level"] for event in events])
-        self.assertIn("Connecting to zk", formatEvent(events[0]))
-        self.assertIsNone(self.client.log.parent)
-
-    def test_threads_are_daemons(self) -> None:
-        """Threads that wait for a server do not keep the process."""
-        seen: list[bool] = []
-        done = threading.Event()
-
-        def look() -> None:
-            seen.append(threading.current_thread().daemon)
-            done.set()
-
-        start_thread(look)
-        self.assertTrue(done.wait(60))
-        self.assertEqual([True], seen)

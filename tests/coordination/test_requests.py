@@ -435,6 +435,15 @@ class MultiTests(RequestCase):
         )
         self.assertEqual(self.peer.ask(requests.EXISTS, read("/b")).error, NO_NODE)
 
+    def test_most_operations(self) -> None:
+        """A multi holds up everybody, so it has a bound; past it nothing is done."""
+        self.patch(requests, "MOST_OPERATIONS", 3)
+        three = [(1, create(f"/n{number}")) for number in range(3)]
+        reply = self.peer.ask(requests.MULTI, multi(*three, (1, create("/n3"))))
+        self.assertEqual((reply.error, reply.body), (BAD_ARGUMENTS, b""))
+        self.assertEqual(self.peer.ask(requests.EXISTS, read("/n0")).error, NO_NODE)
+        self.assertEqual(self.peer.ask(requests.MULTI, multi(*three)).error, 0)
+
     def test_empty(self) -> None:
         """A multi of nothing succeeds."""
         reply = self.peer.ask(requests.MULTI, multi())

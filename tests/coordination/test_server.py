@@ -7,12 +7,14 @@ import struct
 from metatwist.coordination.embedded import codec, requests
 from metatwist.coordination.embedded import connection as connections
 from metatwist.coordination.embedded.codec import MAX_FRAME_BYTES
+from metatwist.coordination.embedded.connection import TreeServer
 from metatwist.coordination.interface import EventKind
 from tests.coordination.server_case import (
     EPHEMERAL,
     NO_PASSWORD,
     TIMEOUT_MS,
     ServerCase,
+    Wire,
     create,
     greeting,
     read,
@@ -116,13 +118,25 @@ class HandshakeTests(ServerCase):
 
     def test_too_many_connections(self) -> None:
         """One connection too many is closed, and the others are not."""
-        self.patch(connections, "MAX_CONNECTIONS", 2)
+        self.server.max_connections = 2
         first, second, third = self.connect(), self.bare(), self.bare()
         self.assertTrue(third.wire.disconnected)
         third.drop()
         second.drop()
         self.assertFalse(self.bare().is_closed)
         self.assertEqual(first.ask(requests.EXISTS, read("/")).error, 0)
+
+    def test_too_many_plain_connections(self) -> None:
+        """With nothing between socket and protocol one too many gets no protocol, which
+        closes it at once; it is counted either way."""
+        plain = TreeServer(self.realm, 1, plain=True)
+        first = plain.buildProtocol(None)
+        assert first is not None
+        first.makeConnection(Wire())
+        self.assertIsNone(plain.buildProtocol(None))
+        self.server.max_connections = 0
+        self.bare()
+        self.assertEqual((plain.turned_away, self.server.turned_away), (1, 1))
 
     def test_silent(self) -> None:
         """Who never asks for a session is turned away after a while, with half a first
@@ -265,7 +279,7 @@ class FrameTests(ServerCase):
             b"\x16\x03\x01\x02\x00\x01",
             b"\xff\xff\xff\xff",
             b"\x80\0\0\0",
-            b"dump",
+            b"nope",
             codec.buffer(b"short"),
             greeting()[:28] + codec.number(99) + bytes(17),
             peer.request(requests.EXISTS, read("/")),
@@ -331,7 +345,6 @@ class WordTests(ServerCase):
 
     def test_mntr(self) -> None:
         """`mntr` counts what is there."""
-        self.patch(connections, "MAX_CONNECTIONS", 100)
         peer, gone = self.connect(), self.connect()
         peer.create("/a")
         peer.create("/a/e", flags=EPHEMERAL)
@@ -375,6 +388,16 @@ class WordTests(ServerCase):
     def test_version_for_clients(self) -> None:
         """`envi` has the version in the form that clients look for."""
         self.assertRegex(self.word(b"envi"), r"(?m)^zookeeper\.version=3\.\d+\.\d+-")
+
+    def test_known_to_zookeeper(self) -> None:
+        """A word of ZooKeeper's that has no answer here is refused as ZooKeeper refuses
+        what is not on its list; others are taken for a length."""
+        for word in (b"dump", b"conf", b"wchs", b"stmk"):
+            said = f"{word.decode()} is not executed because it is not in the whitelist"
+            self.assertEqual(self.word(word), f"{said}.\n")
+        peer = self.bare()
+        peer.send(b"nope")
+        self.assertEqual((peer.taken(), peer.wire.disconnected), (b"", True))
 
     def test_not_in_a_session(self) -> None:
         """Behind a handshake the letters are a frame's length, of no frame."""

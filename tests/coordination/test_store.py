@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from metatwist.coordination.embedded import node_file
 from metatwist.coordination.embedded.store import (
     INodeStore,
     Loaded,
+    LostFiles,
     MemoryStore,
     NodeStore,
     StoredNode,
@@ -86,10 +91,10 @@ class StoreCase(SynchronousTestCase):
         connection.close()
         return rows
 
-    def refusal(self) -> str:
-        """What `open` says when it refuses the file."""
+    def refusal(self, path: Path | None = None) -> str:
+        """What `open` says when it refuses the file, or a directory above."""
         error = self.assertRaises(StorageError, NodeStore(self.path).open)
-        self.assertIn(str(self.path), str(error))
+        self.assertIn(str(path or self.path), str(error))
         return str(error)
 
 
@@ -287,6 +292,27 @@ class RefusedTest(StoreCase):
         self.path = self.path / "below.db"
         self.refusal()
 
+    def test_read_only(self) -> None:
+        """Where nothing can be written the error says so, and whether the file system
+        is the reason."""
+        self._made(node("/a"))
+        for flags, text in ((os.ST_RDONLY, "mounted read-only"), (0, "permission")):
+            for refused in (self.path, self.directory):
+                system = System(refused, flags)
+                self.patch(node_file, "os", system)
+                self.assertIn(f"{refused} cannot be written: ", self.refusal(refused))
+                self.assertIn(text, self.refusal(refused))
+        self.patch(node_file, "os", os)
+        self.assertEqual([node("/a")], self.reopened().nodes)
+
+    def test_full_disk(self) -> None:
+        """A disk that is full at the start is called that, and costs nothing."""
+        self._made(node("/a"))
+        store = NodeStore(self.path, partial(sqlite3.connect, factory=Full))
+        error = self.assertRaises(StorageError, store.open)
+        self.assertIn("the disk is full, and a start needs room", str(error))
+        self.assertEqual([node("/a")], self.reopened().nodes)
+
     def test_empty_file(self) -> None:
         """An empty file, as a crash between making and filling it leaves, is used."""
         self.directory.mkdir(parents=True)
@@ -321,6 +347,35 @@ class RefusedTest(StoreCase):
             self.assertIn(text, loaded.problems[index])
         self.assertEqual(6, len(loaded.problems))
         self.assertEqual([(8,)], self.sql("SELECT count(*) FROM node"))
+
+
+class System:
+    """`os`, with a path that cannot be written, on a file system with these flags."""
+
+    def __init__(self, refused: Path, flags: int) -> None:
+        self._refused = refused
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def access(self, path: Path, mode: int, effective_ids: bool) -> bool:
+        """See `os`."""
+        return path != self._refused
+
+    def statvfs(self, path: Path) -> Any:
+        """See `os`; the flags only."""
+        return SimpleNamespace(f_flag=self._flags)
+
+
+class Full(sqlite3.Connection):
+    """A connection to a disk without room for a transaction."""
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        """See `sqlite3.Connection`."""
+        if sql.startswith("UPDATE"):
+            raise sqlite3.OperationalError("database or disk is full")
+        return super().execute(sql, *values)
 
 
 class Refusing(sqlite3.Connection):
@@ -398,6 +453,97 @@ class FailureTest(StoreCase):
         """A store that is not open refuses commits."""
         self.store.close()
         self.assertRaises(StorageError, self.store.commit, by_path(node("/c")))
+
+
+class LostTest(StoreCase):
+    """Files that are taken away while they are open."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now_s = 1000.0
+        self.log = self.path.with_name("nodes.db-wal")
+        self.store = NodeStore(self.path, seconds=lambda: self.now_s)
+        self.addCleanup(self.store.close)
+        self.store.open()
+        self.store.commit(by_path(node("/a")))
+
+    def assert_noticed(self, path: Path) -> None:
+        """The next commit after a second fails, and so do all others."""
+        self.now_s += 1
+        error = self.assertRaises(LostFiles, self.store.commit, by_path(node("/b")))
+        self.assertIn(f"{path} was removed or replaced while in use", str(error))
+        self.assertEqual(str(error), self.store.broken)
+        self.assertRaises(StorageError, self.store.commit, by_path(node("/c")))
+
+    def test_removed(self) -> None:
+        """A file that was removed is noticed; the next start has a new one."""
+        self.path.unlink()
+        self.assert_noticed(self.path)
+        self.store.close()
+        self.assertEqual([], self.store.open().nodes)
+        self.assertIsNone(self.store.broken)
+        self.store.commit(by_path(node("/d")))
+
+    def test_log_removed(self) -> None:
+        """So is its log, without which the file is old; closing brings it up to date
+        then."""
+        self.log.unlink()
+        self.assert_noticed(self.log)
+        self.store.close()
+        self.assertIn(node("/a"), self.reopened().nodes)
+
+    def test_directory_moved(self) -> None:
+        """So is the move of the directory; put back it has all that was acknowledged,
+        and nothing is acknowledged in vain."""
+        elsewhere = self.directory.with_name("elsewhere")
+        self.directory.rename(elsewhere)
+        self.assert_noticed(self.path)
+        self.store.close()
+        self.assertTrue((elsewhere / self.log.name).exists())
+        elsewhere.rename(self.directory)
+        self.assertIn(node("/a"), self.reopened().nodes)
+
+    def test_replaced(self) -> None:
+        """A copy that was put in its place is noticed, and neither it nor its log is
+        touched, whatever is closed."""
+        other = NodeStore(self.directory / "other" / "nodes.db")
+        other.open()
+        other.commit(by_path(node("/restored")))
+        shutil.copytree(other.path.parent, self.directory / "copy")
+        other.close()
+        for path in (self.directory / "copy").iterdir():
+            path.replace(self.directory / path.name)
+        self.assert_noticed(self.path)
+        self.store.close()
+        self.assertTrue(self.log.exists())
+        self.assertEqual([node("/restored")], self.reopened().nodes)
+
+    def test_behind_a_link(self) -> None:
+        """A file behind a symbolic link is followed, and missed when the link leads
+        elsewhere."""
+        self.store.close()
+        real = self.directory / "real.db"
+        self.path.rename(real)
+        self.path.symlink_to(real)
+        self.store.open()
+        self.store.commit(by_path(node("/e")))
+        self.path.unlink()
+        self.path.symlink_to(self.directory / "nothing.db")
+        self.assert_noticed(self.path)
+
+    def test_at_most_once_a_second(self) -> None:
+        """Commits that follow one another closely share one look."""
+        self.path.unlink()
+        self.now_s += 0.9
+        self.store.commit(by_path(node("/b")))
+        self.now_s -= 0.9
+        self.assert_noticed(self.path)
+
+    def test_noticed_at_the_end(self) -> None:
+        """What no commit has noticed the close tells, once."""
+        self.path.unlink()
+        self.assertRaises(LostFiles, self.store.close)
+        self.store.close()
 
 
 CHILD = """

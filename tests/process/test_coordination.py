@@ -88,6 +88,32 @@ class EmbeddedBroker(CoordinationCase):
         self.assertIn('metatwist_coordination_state{state="connected"} 1.0', metrics)
         self.assertIn("metatwist_registered_nodes 6.0", metrics)
 
+    def test_ipv6_host(self) -> None:
+        """An IPv6 address of `hostName` is registered in brackets."""
+        broker = self.embedded()
+        broker.system["hostName"] = "::1"
+        broker.start()
+        client, master = self.zookeeper(), "/meta/brokers/ids/0/master"
+        self.wait_until(lambda: client.exists(master), "it is registered")
+        url, _ = client.get(master)
+        self.assertEqual(url.decode(), f"meta://[::1]:{broker.port}")
+
+    def test_unfit_host(self) -> None:
+        """A host that Java clients cannot use is a warning of `--check`, of the start
+        and of `status`, once in each."""
+        broker = self.embedded()
+        broker.system["hostName"] = "my_host"
+        told = "[system] hostName: clients are told meta://my_host:"
+        done = broker.run_once("--check")
+        self.assertEqual((done.returncode, done.stderr.count(told)), (0, 1), done)
+        broker.start()
+        self.wait_until(
+            lambda: self.coordination(broker)["registered_nodes"] == 6, "registered"
+        )
+        warnings = broker.cli_json("status")["warnings"]
+        self.assertEqual(len([one for one in warnings if "my_host" in one]), 1)
+        self.assertEqual(broker.output().count(told), 1)
+
     def test_stop(self) -> None:
         """The nodes go first; the wait ends when the last client has left; offsets and
         the like are there after the next start."""
@@ -122,6 +148,26 @@ class EmbeddedBroker(CoordinationCase):
         self.terminate(broker)
         self.assertEqual(os.listdir(broker.data_dir), [])
 
+    def test_moved_without_offsets(self) -> None:
+        """Where there are messages and no consumer group, as after a move that left the
+        coordinator's directory behind, the start names that directory."""
+        broker, told = self.embedded(), "knows no consumer group yet"
+        broker.start()
+        with WireClient(broker.port) as peer:
+            peer.put("test", 0, b"a message")
+        self.assertNotIn(told, broker.output())
+        path = "/meta/consumers/g/offsets/test/0-0"
+        self.zookeeper().create(path, b"1-2", makepath=True)
+        self.terminate(broker)
+        broker.start()
+        self.assertNotIn(told, broker.output())
+        self.terminate(broker)
+        beside = Path(f"{broker.data_dir}.coordinator")
+        beside.rename(self.directory / "left-behind")
+        broker.start()
+        self.assertIn(told, broker.output())
+        self.assertIn(f"move {beside} as well", broker.output())
+
     def test_port_taken(self) -> None:
         """A coordinator's port that is taken ends the start, with what to do."""
         broker = self.embedded()
@@ -141,6 +187,40 @@ class EmbeddedBroker(CoordinationCase):
         done = broker.run_once()
         self.assertEqual(done.returncode, 1)
         self.assertIn("zooKeeperAuthFile", done.stderr)
+
+
+class NoZooKeeper(CoordinationCase):
+    """What answers at `zk.zkConnect` is no ZooKeeper, or nothing does."""
+
+    def problem(self, broker: OwnBroker) -> str:
+        """What `status` begins with."""
+        return str(self.coordination(broker)["problem"])
+
+    def test_refused(self) -> None:
+        """Who is missing is told with the reason; nothing of kazoo's log is in ours,
+        however often it tries."""
+        broker = self.joining("first", 0)
+        broker.start()
+        self.wait_until(
+            lambda: "refused" in self.problem(broker), "status has the reason"
+        )
+        output = broker.output()
+        self.assertIn(f"no full connection to ZooKeeper 127.0.0.1:{self.port}", output)
+        self.assertNotIn("kazoo", output)
+        self.assertNotIn("#debug", output)
+
+    def test_another_broker(self) -> None:
+        """The port of a MetaQ broker accepts connections and does not answer: it is
+        asked whether that is a ZooKeeper."""
+        first, second = self.broker("first", coordinator="none"), self.joining("x", 1)
+        first.start()
+        second.zookeeper["zk.zkConnect"] = f"127.0.0.1:{first.port}"
+        second.zookeeper["zk.zkSessionTimeoutMs"] = 60_000
+        second.start()
+        self.wait_until(
+            lambda: "is that a ZooKeeper?" in self.problem(second), "it is asked"
+        )
+        self.assertIn("is that a ZooKeeper?", second.output())
 
 
 class SeveralBrokers(CoordinationCase):

@@ -55,6 +55,32 @@ class ChoiceTests(SynchronousTestCase):
         self.assertIn("[metatwist] coordinator: ensemble", problem)
         self.assertIn("[zookeeper] zk.zkConnect", problem)
 
+    def test_unused(self) -> None:
+        """A key for another coordinator than the chosen one is pointed out; so is what
+        chose it, when that is no line."""
+        for line, kind in {
+            "coordinatorEndpoint=tcp:9": "embedded",
+            "coordinatorPath=/zk": "embedded",
+            "zooKeeperAcl=open": "ensemble",
+        }.items():
+            key = line.partition("=")[0]
+            for chosen in ("embedded", "ensemble", "none"):
+                text = own(f"coordinator={chosen}\n{line}\n[system]\nhostName=h\n")
+                unused = f"is not used with coordinator={chosen}, only with {kind}"
+                found = [note for note in notes(load(text)) if f"{key}: is" in note]
+                self.assertEqual(len(found), int(kind != chosen), text)
+                self.assertTrue(all(unused in note for note in found), found)
+        (note,) = notes(load(own("coordinatorPath=/zk\n")))
+        self.assertEqual(
+            note,
+            "server.ini:12: [metatwist] coordinatorPath: is not used with"
+            " coordinator=ensemble, which is the default here, only with embedded",
+        )
+
+    def test_servers_beside_the_embedded_one(self) -> None:
+        """Not so zk.zkConnect, on which a Java broker insists."""
+        self.assertEqual(notes(load(own("coordinator=embedded\n"))), [])
+
     def test_none_beside_an_ensemble(self) -> None:
         """An ensemble that is not used is pointed out."""
         (note,) = notes(load(own("coordinator=none\n")))
@@ -72,13 +98,10 @@ class EmbeddedTests(SynchronousTestCase):
         given = load(own("coordinatorPath=~/zk\n"))
         self.assertEqual(given.coordinator_path, Path("/home/meta/zk"))
 
-    def test_path_in_data(self) -> None:
-        """A database inside of the data directory is refused: a Java broker would not
-        see partitions."""
-        (problem,) = problems(own("coordinator=embedded\ncoordinatorPath=~/meta/zk\n"))
-        self.assertIn("[metatwist] coordinatorPath: ", problem)
-        self.assertIn("put it elsewhere", problem)
-        load(own("coordinator=none\ncoordinatorPath=~/meta/zk\n"))
+    def test_path_with_nul(self) -> None:
+        """A path with a NUL, that no system takes, is refused."""
+        (problem,) = problems(own("coordinatorPath=/a\\u0000b\n"))
+        self.assertIn("coordinatorPath: no path has a NUL in it", problem)
 
     def test_endpoint(self) -> None:
         """It is ZooKeeper's port on loopback by default; a wrong one is refused."""

@@ -74,6 +74,13 @@ class EndpointTests(SynchronousTestCase):
             load(listening("tcp6:1:interface=\\\\:\\\\:1")).host_name, "[::1]"
         )
 
+    def test_ipv6_host_name(self) -> None:
+        """An IPv6 address stands in brackets in the published URI, given so or not."""
+        for given in ("\\:\\:1", "::1", "[::1]"):
+            settings = load(f"{MINIMAL}[system]\nhostName={given}\n")
+            self.assertEqual(settings.address, "meta://[::1]:8123", given)
+            self.assertEqual(settings.warnings, ())
+
     def test_unusable_host_name(self) -> None:
         """A host that would break the published URI is refused."""
         (problem,) = problems(MINIMAL + "[system]\nhostName=a/b\n")

@@ -13,6 +13,12 @@ from metatwist.broker.settings.values import SectionReader
 
 _SCHEME = "digest"
 _OTHERS_READ = 0o004
+_ONLY_WITH = {
+    "coordinatorEndpoint": "embedded",
+    "coordinatorPath": "embedded",
+    "zooKeeperAuthFile": "ensemble",
+    "zooKeeperAcl": "ensemble",
+}
 
 
 def coordination(
@@ -33,18 +39,10 @@ def coordination(
             acl.at("creator needs credentials: set zooKeeperAuthFile as well")
         )
     _check_choice(own, chosen, zookeeper, findings)
-    path = own.path("coordinatorPath", _beside(data_path))
-    if chosen == "embedded" and path.resolve().is_relative_to(data_path.resolve()):
-        findings.problems.append(
-            own.entries["coordinatorPath"].at(
-                f"{path} lies in dataPath, {data_path}, where it would hide partitions"
-                " from a Java broker: put it elsewhere"
-            )
-        )
     return {
         "coordinator": chosen,
         "coordinator_endpoint": _endpoint(own, findings),
-        "coordinator_path": path,
+        "coordinator_path": own.path("coordinatorPath", _beside(data_path)),
         "zookeeper_auth_file": auth_file,
         "zookeeper_auth": auth,
     }
@@ -94,11 +92,19 @@ def _check_choice(
                 "none: [zookeeper] is not used, and clients do not find the broker"
             )
         )
-    unused = own.entries.get("zooKeeperAuthFile")
-    if unused is not None and chosen != "ensemble":
-        findings.warnings.append(
-            unused.at(f"is not used with coordinator={chosen}, only with ensemble")
-        )
+    _check_used(own, chosen, findings)
+
+
+def _check_used(own: SectionReader, chosen: str, findings: Findings) -> None:
+    """Point out what is given for another coordinator than the chosen one."""
+    how = "" if own.has("coordinator") else ", which is the default here"
+    for key, kind in _ONLY_WITH.items():
+        if own.has(key) and kind != chosen:
+            findings.warnings.append(
+                own.entries[key].at(
+                    f"is not used with coordinator={chosen}{how}, only with {kind}"
+                )
+            )
 
 
 def _authentication(

@@ -7,6 +7,8 @@ import re
 from attrs import frozen
 from twisted.internet.endpoints import serverFromString
 
+from metatwist.broker.settings.host import ip_of, is_this_machine
+
 _NETWORK_KINDS = ("tcp", "tcp6", "ssl", "tls")
 _ANY_INTERFACE = ("", "0.0.0.0", "::")
 _MAX_PORT = 65535
@@ -15,10 +17,35 @@ _COLON = re.compile(r"(?<!\\):")
 
 @frozen
 class ListenAddress:
-    """What an endpoint says about the network; None for what it does not say."""
+    """What an endpoint says about the network; None for what it does not say.
+
+    `interface` is None for all of them too; those of IPv6, when `ipv6` says so.
+    """
 
     port: int | None
     interface: str | None
+    ipv6: bool = False
+
+    @property
+    def serves_others(self) -> bool:
+        """Whether other machines can connect; False for what is not of the network."""
+        if self.port is None:
+            return False
+        return self.interface is None or not is_this_machine(self.interface)
+
+    def overlaps(self, other: ListenAddress) -> bool:
+        """Whether only one of both can be listened on, as far as the texts tell.
+
+        All interfaces of IPv6 include those of IPv4, as Linux has it by default.
+        """
+        if not self.port or self.port != other.port:
+            return False
+        if self.interface is None:
+            return self.ipv6 or not other.ipv6 or other.interface is None
+        if other.interface is None:
+            return other.overlaps(self)
+        mine = ip_of(self.interface) or self.interface
+        return mine == (ip_of(other.interface) or other.interface)
 
 
 def check_endpoint(text: str) -> ListenAddress:
@@ -50,4 +77,6 @@ def _listen_address(text: str) -> ListenAddress:
     if int(port) > _MAX_PORT:
         raise ValueError(f"`{text}`: port {port} is above {_MAX_PORT}")
     interface = named.get("interface", "").replace("\\:", ":")
-    return ListenAddress(int(port), None if interface in _ANY_INTERFACE else interface)
+    ipv6 = kind == "tcp6" or ":" in interface
+    everywhere = interface in _ANY_INTERFACE
+    return ListenAddress(int(port), None if everywhere else interface, ipv6)

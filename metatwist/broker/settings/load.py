@@ -14,6 +14,7 @@ from pathlib import Path
 from attrs import evolve, field, frozen
 
 from metatwist.broker.settings.coordination import coordination
+from metatwist.broker.settings.coordination_checks import check_coordination
 from metatwist.broker.settings.findings import Findings
 from metatwist.broker.settings.host import first_address, interface_addresses
 from metatwist.broker.settings.ini import parse_ini, render_ini
@@ -102,6 +103,7 @@ def _settings(origin: _Origin, source: str) -> BrokerSettings:
     _require(sources, findings)
     settings = _build(origin, sources, findings)
     _check_sense(settings, findings)
+    check_coordination(settings, sources, findings)
     if findings.problems:
         raise SettingsError(findings.problems)
     return evolve(settings, warnings=tuple(findings.warnings))

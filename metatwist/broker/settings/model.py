@@ -95,7 +95,8 @@ class BrokerSettings:
     for a start without a file. `defaults` has the values of `[system]` that topics
     inherit; `topics` holds all topic sections, patterns too, in order of name.
     `coordinator` is `embedded`, `ensemble` or `none`; `zookeeper_auth` is the one line
-    `digest:USER:PASSWORD` of the file, a secret.
+    `digest:USER:PASSWORD` of the file, a secret. `host_name` is an IPv6 address in
+    brackets.
     """
 
     path: Path | None
@@ -149,6 +150,11 @@ class BrokerSettings:
         wild = [topic for topic in self.topics.values() if topic.is_pattern]
         wild.sort(key=lambda topic: (-len(topic.name), topic.name))
         return tuple((compile_pattern(topic.name), topic) for topic in wild)
+
+    @property
+    def address(self) -> str:
+        """The URI that clients know the broker by."""
+        return f"meta://{self.host_name}:{self.server_port}"
 
     def for_topic(self, name: str) -> TopicSettings | None:
         """The settings under which `name` accepts messages, with the name put in, or

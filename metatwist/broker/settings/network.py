@@ -9,6 +9,7 @@ from attrs import frozen
 
 from metatwist.broker.settings.endpoint import ListenAddress, check_endpoint
 from metatwist.broker.settings.findings import Findings
+from metatwist.broker.settings.host import in_uri
 from metatwist.broker.settings.values import SectionReader
 
 _UNUSABLE_HOST = re.compile(r"[\s/]")
@@ -16,7 +17,8 @@ _UNUSABLE_HOST = re.compile(r"[\s/]")
 
 @frozen
 class Network:
-    """The endpoint to listen on and what is told to clients."""
+    """The endpoint to listen on and what is told to clients, an IPv6 address in
+    brackets."""
 
     endpoint: str
     host_name: str
@@ -54,7 +56,7 @@ def network(
             )
         port = listens.port
     interface = listens.interface
-    find = (lambda: _in_uri(interface)) if interface else find_address
+    find = (lambda: in_uri(interface)) if interface else find_address
     return Network(entry.value, _host(system, findings, find), port)
 
 
@@ -68,8 +70,4 @@ def _host(
         findings.problems.append(
             entry.at(f"`{entry.value}` is no host; write a name or an address")
         )
-    return entry.value
-
-
-def _in_uri(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
+    return in_uri(entry.value)

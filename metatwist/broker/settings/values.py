@@ -111,6 +111,8 @@ class SectionReader:
         return convert(key, key.fallback)
 
     def _absolute(self, text: str) -> Path:
+        if "\0" in text:
+            raise ValueError("no path has a NUL in it")
         if text == "~" or text.startswith("~/"):
             return self._home / text[2:]
         return Path(os.path.abspath(text))

@@ -38,7 +38,9 @@ def zookeeper(
 
 def _check_servers(entry: IniEntry, findings: Findings) -> None:
     try:
-        servers = entry.value.partition("/")[0]
+        servers, _, chroot = entry.value.partition("/")
+        if "," in chroot:
+            raise ValueError("the chroot comes once, at the end, for all of them")
         if not all(part.strip() for part in servers.split(",")):
             raise ValueError("a name is missing beside a comma")
         parse_connect(entry.value)

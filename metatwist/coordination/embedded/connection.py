@@ -26,6 +26,8 @@ from metatwist.coordination.errors import AuthenticationFailed, Marshalling
 from metatwist.coordination.interface import EventKind
 
 MAX_CONNECTIONS = 10_000
+"""Of a server that is not told otherwise."""
+
 MOST_SILENCE_S = 10
 """How long a new connection may wait before it asks for a session."""
 
@@ -73,8 +75,10 @@ class ClientConnection(Protocol):
 
     def connectionMade(self) -> None:
         """Turn away what is too many."""
-        self.server.connections.add(self)
-        if len(self.server.connections) > MAX_CONNECTIONS:
+        server = self.server
+        server.connections.add(self)
+        if len(server.connections) > server.max_connections:
+            server.turned_away += 1
             self.abort()
             return
         if ITCPTransport.providedBy(self.transport):
@@ -278,19 +282,33 @@ class ClientConnection(Protocol):
 
 
 class TreeServer(Factory):
-    """Connections to a realm; `waiting` are those whose replies wait for the disk."""
+    """Connections to a realm; `waiting` are those whose replies wait for the disk.
+
+    Past `max_connections` new ones are closed; `turned_away` counts them until somebody
+    sets it back. With `plain`, which is for endpoints without a layer such as TLS, they
+    are closed as they come.
+    """
 
     noisy = False
 
-    def __init__(self, realm: Realm) -> None:
+    def __init__(
+        self, realm: Realm, max_connections: int = MAX_CONNECTIONS, plain: bool = False
+    ) -> None:
         self.realm = realm
+        self.max_connections = max_connections
+        self.turned_away = 0
         self.received = self.sent = 0
+        self._plain = plain
         self.connections: set[ClientConnection] = set()
         self.waiting: set[ClientConnection] = set()
         realm.journal.on_durable(self._release)
 
-    def buildProtocol(self, addr: IAddress | None) -> ClientConnection:
-        """One client."""
+    def buildProtocol(self, addr: IAddress | None) -> ClientConnection | None:
+        """One client; None closes the connection at once."""
+        if self._plain and len(self.connections) >= self.max_connections:
+            # In a rush the other way would hold a file of each until the next turn.
+            self.turned_away += 1
+            return None
         connection = ClientConnection(self)
         connection.factory = self
         return connection

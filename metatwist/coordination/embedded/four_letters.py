@@ -16,8 +16,11 @@ _VERSION = f"3.4.14-metatwist-{__version__}, built on Twisted"
 
 
 def report(word: bytes, server: TreeServer) -> str:
-    """The answer to one of `WORDS`."""
-    return WORDS[word](server)
+    """The answer to one of `WORDS`; a ZooKeeper's own where we have none."""
+    answer = _ANSWERS.get(word)
+    if answer is not None:
+        return answer(server)
+    return f"{word.decode()} is not executed because it is not in the whitelist.\n"
 
 
 def _ruok(server: TreeServer) -> str:
@@ -82,7 +85,7 @@ def _mntr(server: TreeServer) -> str:
     return "".join(f"{name}\t{value}\n" for name, value in rows.items())
 
 
-WORDS: dict[bytes, Callable[[TreeServer], str]] = {
+_ANSWERS: dict[bytes, Callable[[TreeServer], str]] = {
     b"ruok": _ruok,
     b"isro": _isro,
     b"envi": _envi,
@@ -91,3 +94,6 @@ WORDS: dict[bytes, Callable[[TreeServer], str]] = {
     b"stat": _stat,
     b"mntr": _mntr,
 }
+_UNANSWERED = b"conf crst dirs dump gtmk hash srst stmk wchc wchp wchs".split()
+WORDS = frozenset((*_ANSWERS, *_UNANSWERED))
+"""All that ZooKeeper 3.8 knows. Read as a length each is longer than any frame."""

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from attrs import frozen
+
 from metatwist.coordination.embedded.node_table import APPLICATION_ID, SCHEMA_VERSION
 from metatwist.errors import DirectoryInUse, StorageError
 
@@ -28,7 +30,18 @@ def make_file(path: Path) -> None:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with suppress(FileExistsError):
         os.close(os.open(path, flags, 0o600))
+    for one in (path, directory):
+        _check_writable(one)
     _sync_directory(directory)
+
+
+def _check_writable(path: Path) -> None:
+    """SQLite would only speak of an I/O error, or of a readonly database."""
+    if os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        return
+    read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+    why = "the file system is mounted read-only" if read_only else "permission denied"
+    raise StorageError(f"{path} cannot be written: {why}")
 
 
 def _sync_directory(path: Path) -> None:
@@ -37,6 +50,49 @@ def _sync_directory(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+@frozen
+class FilesInUse:
+    """Which files a database and its log were when they were opened.
+
+    SQLite goes on to write to a file that has lost its name, and reports success: what
+    it stores there is gone with the process.
+    """
+
+    path: Path
+    identities: tuple[tuple[Path, Identity], ...]
+
+    @classmethod
+    def of(cls, path: Path) -> FilesInUse:
+        """The files that are there now; raises OSError where one is missing."""
+        # SQLite puts the log beside the file that a symbolic link leads to.
+        real = path.resolve()
+        files = (path, real.with_name(f"{real.name}-wal"))
+        return cls(path, tuple((one, _identity_of(one)) for one in files))
+
+    @property
+    def lost(self) -> str | None:
+        """What has become of them, None while both are where they were."""
+        for one, identity in self.identities:
+            try:
+                in_place = _identity_of(one) == identity
+            except (FileNotFoundError, NotADirectoryError):
+                in_place = False
+            except OSError as error:
+                return f"{one}: {error.strerror}"
+            if not in_place:
+                return f"{one} was removed or replaced while in use"
+        return None
+
+
+def _identity_of(path: Path) -> Identity:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 
 def is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
@@ -78,10 +134,21 @@ def explained(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}") from error
     except sqlite3.Error as error:
-        raise _explain(path, str(error)) from error
+        raise _explain(path, describe(error)) from error
+
+
+def describe(error: sqlite3.Error) -> str:
+    """What SQLite says, with its own name for it where Python tells that (3.11)."""
+    name = getattr(error, "sqlite_errorname", None)
+    return str(error) if name is None else f"{error} ({name})"
 
 
 def _explain(path: Path, text: str) -> StorageError:
+    if "disk is full" in text:
+        return StorageError(
+            f"{path}: the disk is full, and a start needs room for a few KiB; make"
+            " space, then start again"
+        )
     if "locked" in text:
         return DirectoryInUse(
             f"{path} is in use by another process: a broker, or an sqlite3 shell; "

@@ -21,13 +21,23 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
-from metatwist.coordination.embedded.connection import TICK_S, TreeServer
+from metatwist.coordination.embedded.connection import (
+    MAX_CONNECTIONS,
+    TICK_S,
+    TreeServer,
+)
 from metatwist.coordination.embedded.journal import Journal
+from metatwist.coordination.embedded.listening import (
+    CoordinatorPortTaken,
+    is_plain,
+    place_of,
+)
 from metatwist.coordination.embedded.local import LocalCoordinator
 from metatwist.coordination.embedded.numbers import TreeNumbers
 from metatwist.coordination.embedded.realm import Realm
-from metatwist.coordination.embedded.store import MemoryStore, NodeStore
-from metatwist.errors import MetatwistError, StorageError
+from metatwist.coordination.embedded.sessions import Session
+from metatwist.coordination.embedded.store import LostFiles, MemoryStore, NodeStore
+from metatwist.errors import StorageError
 
 MOST_LOGGED = 20
 """Damaged znodes; `damage` has all."""
@@ -37,19 +47,6 @@ _GOODBYE_S = 1.0
 _LOOK_S = 0.02
 _BACKLOG = 1024
 DATABASE_NAME = "tree.sqlite3"
-
-
-class CoordinatorPortTaken(MetatwistError):
-    """The coordinator's port cannot be listened on."""
-
-    def __init__(self, endpoint: str, reason: object) -> None:
-        super().__init__(
-            f"[metatwist] coordinatorEndpoint: cannot listen on {endpoint}: {reason}. A"
-            " ZooKeeper or another broker may run here: to use a ZooKeeper, name it in"
-            " [zookeeper] zk.zkConnect; to keep a second coordinator, give"
-            " coordinatorEndpoint another port; to do without one, set"
-            " [metatwist] coordinator=none"
-        )
 
 
 @frozen
@@ -66,7 +63,8 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
 
     `ready` fires once it listens, or fails with the reason: StorageError or
     CoordinatorPortTaken. `damage` has a sentence for each stored znode that could not
-    be read and is missing. `listening` is the reactor that has its connections.
+    be read and is missing. `listening` is the reactor that has its connections, of
+    which there are `max_connections` at most; both count at the start.
     """
 
     def __init__(
@@ -81,6 +79,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         self.damage: tuple[str, ...] = ()
         self.server: TreeServer | None = None
         self.listening = reactor
+        self.max_connections = MAX_CONNECTIONS
         self.port: Any = None
         self._log = Logger()
         self._settings = settings
@@ -93,7 +92,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         self._clock.clock = reactor
         self._last_tick_s = 0.0
         self._starting: Deferred[None] = succeed(None)
-        self._is_stored = False
+        self._is_stored = self._is_full = False
         self._stopped: Deferred[Any] | None = None
 
     @property
@@ -135,7 +134,10 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
 
     @inlineCallbacks
     def _start(self) -> Any:
-        loaded = yield self._run(self._store.open)
+        try:
+            loaded = yield self._run(self._store.open)
+        except StorageError as error:
+            raise type(error)(f"[metatwist] coordinatorPath: {error}") from error
         self._is_stored = True
         self.damage = tuple(loaded.problems)
         for problem in self.damage[:MOST_LOGGED]:
@@ -147,13 +149,14 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
             loaded.nodes,
             loaded.epoch,
         )
-        self.server = TreeServer(realm)
-        endpoint = serverFromString(self.listening, self._settings.endpoint)
+        where = self._settings.endpoint
+        self.server = TreeServer(realm, self.max_connections, is_plain(where))
+        endpoint = serverFromString(self.listening, where)
         try:
             self.port = yield endpoint.listen(self.server)
-        except CannotListenError as error:
+        except (CannotListenError, OSError) as error:
             reason = getattr(error, "socketError", None) or error
-            raise CoordinatorPortTaken(self._settings.endpoint, reason) from None
+            raise CoordinatorPortTaken(where, reason) from None
         listening = getattr(self.port, "socket", None)
         if listening is not None:
             # Twisted's 50 are too few for clients that all come back at once.
@@ -162,7 +165,7 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         self._clock.start(TICK_S, now=False).addErrback(self._clock_broke)
         self._log.info(
             "embedded coordinator listens on {where} with {count} nodes",
-            where=self._settings.endpoint,
+            where=place_of(where, self.port),
             count=len(realm.tree.nodes),
         )
         self.open(realm)
@@ -184,13 +187,35 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
                 pause=late_s,
             )
             self.server.realm.sessions.forgive(late_s)
-        for session in self.server.tick():
-            self._log.info("session {id:#x} has expired", id=session.id)
+        self._tell_expired(self.server.tick())
+        self._tell_full(self.server)
+
+    def _tell_expired(self, over: list[Session]) -> None:
+        if len(over) == 1:
+            self._log.info("session {id:#x} has expired", id=over[0].id)
+        elif over:
+            self._log.info(
+                "{count} sessions have expired, the first {id:#x}",
+                count=len(over),
+                id=over[0].id,
+            )
+
+    def _tell_full(self, server: TreeServer) -> None:
+        """Once, until half of the connections have gone."""
+        if server.turned_away and not self._is_full:
+            self._is_full = True
+            self._log.warn(
+                "the coordinator turns clients away: there are {limit} connections",
+                limit=server.max_connections,
+            )
+        if len(server.connections) <= server.max_connections // 2:
+            self._is_full = False
+        server.turned_away = 0
 
     def _journal_failed(self, reason: str) -> None:
         self._log.critical(
-            "embedded coordinator: {reason}; it answers nobody until the disk is"
-            " repaired and the broker restarted",
+            "embedded coordinator: {reason}; it answers nobody until the broker is"
+            " restarted",
             reason=reason,
         )
         self.suspend()
@@ -227,9 +252,11 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
 
     def _not_closed(self, failure: Failure) -> None:
         failure.trap(StorageError)
+        after = "; nothing is lost, the next start reads it"
         self._log.error(
-            "embedded coordinator: {reason}; nothing is lost, the next start reads it",
+            "embedded coordinator: {reason}{after}",
             reason=failure.value,
+            after="" if failure.check(LostFiles) else after,
         )
 
     def _stop_listening(self) -> Deferred[Any]:

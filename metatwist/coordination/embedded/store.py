@@ -11,6 +11,7 @@ fails the log keeps everything, and the next commit copies all of it anew.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,9 @@ from typing import Protocol
 from attrs import field, frozen
 
 from metatwist.coordination.embedded.node_file import (
+    FilesInUse,
     damaged,
+    describe,
     explained,
     is_fresh,
     make_file,
@@ -38,6 +41,7 @@ __all__ = [
     "ALWAYS_THERE",
     "INodeStore",
     "Loaded",
+    "LostFiles",
     "MemoryStore",
     "NodeStore",
     "StoreFull",
@@ -48,6 +52,7 @@ _LOG_PAGES = 1000
 _LOG_BYTES = 16 << 20
 _CACHE_KIB = 16 << 10
 _EPOCH_BITS = 32
+_LOOK_S = 1.0
 
 _BEFORE_READING = (
     # Also keeps the log's index in memory, not in a shared file that a full disk
@@ -63,6 +68,10 @@ _BEFORE_WRITING = (
     f"PRAGMA cache_size=-{_CACHE_KIB}",
     "PRAGMA secure_delete=OFF",
 )
+
+
+class LostFiles(StorageError):
+    """The file or its log was removed or replaced while it was open."""
 
 
 class StoreFull(StorageError):
@@ -122,19 +131,26 @@ class MemoryStore:
 
 
 class NodeStore:
-    """The store in the file at `path`; `connect` is `sqlite3.connect` or behaves so.
+    """The store in the file at `path`; `connect` is `sqlite3.connect` or behaves so,
+    `seconds` a clock that never jumps.
 
     `broken` says why nothing can be stored any more until the next start, None while
     all is well.
     """
 
     def __init__(
-        self, path: Path, connect: Callable[..., sqlite3.Connection] = sqlite3.connect
+        self,
+        path: Path,
+        connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = path
         self.broken: str | None = None
         self._connect = connect
+        self._seconds = seconds
         self._connection: sqlite3.Connection | None = None
+        self._files: FilesInUse | None = None
+        self._looked_s = float("-inf")
 
     # -- opening ------------------------------------------------------------------
 
@@ -152,10 +168,12 @@ class NodeStore:
             )
             try:
                 loaded = self._prepare(connection)
+                self._files = FilesInUse.of(self.path)
             except BaseException:
                 connection.close()
                 raise
         self._connection = connection
+        self._looked_s = float("-inf")
         self.broken = None
         return loaded
 
@@ -196,7 +214,7 @@ class NodeStore:
         on. Raises StorageError when it can store nothing any more, until it is opened
         again; whether these changes are stored is then not known. A write or fsync
         that failed is not tried again: the system may have dropped the data and report
-        success the second time.
+        success the second time. A file that is no longer where it was is a failure too.
         """
         connection = self._connection
         if connection is None:
@@ -210,6 +228,27 @@ class NodeStore:
         except BaseException:
             self.broken = f"{self.path}: a commit was broken off"
             raise
+        self._look_after_files()
+
+    def _look_after_files(self) -> None:
+        """After the commit, so that one after a quiet time is never acknowledged in
+        vain; once in `_LOOK_S`, for a look costs the interpreter's lock twice."""
+        now_s = self._seconds()
+        if now_s - self._looked_s < _LOOK_S:
+            return
+        self._looked_s = now_s
+        self.broken = self._lost()
+        if self.broken is not None:
+            raise LostFiles(self.broken)
+
+    def _lost(self) -> str | None:
+        lost = self._files.lost if self._files is not None else None
+        if lost is None:
+            return None
+        return (
+            f"{lost}. Stop the broker and put back what was there before you start it"
+            " again, or the offsets of all consumer groups are gone"
+        )
 
     def _failed(
         self, connection: sqlite3.Connection, error: sqlite3.Error
@@ -220,8 +259,8 @@ class NodeStore:
         if "disk is full" in str(error) and not connection.in_transaction:
             return StoreFull(f"{self.path}: the disk is full")
         self.broken = (
-            f"{self.path}: {error}; nothing more is stored until the next start. "
-            "Look after the disk, then start again"
+            f"{self.path}: {describe(error)}; nothing more is stored until the next"
+            " start. Look after the disk, then start again"
         )
         return StorageError(self.broken)
 
@@ -229,14 +268,18 @@ class NodeStore:
         """Move the log into the file and close it; a second call does nothing.
 
         Raises StorageError when the log could not be moved. Nothing is lost then: the
-        next `open` reads it.
+        next `open` reads it. Raises LostFiles when file or log are not where they
+        were, unless a commit has said so.
         """
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        lost = self._lost() if self.broken is None else None
         with explained(self.path):
             try:
-                if self.broken is None:
+                if self.broken is None and lost is None:
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 connection.close()
+        if lost is not None:
+            raise LostFiles(lost)
