@@ -21,7 +21,12 @@ from tests.support.child_process import free_port  # isort: skip
 
 BUILD = ROOT / "bench" / "build"
 PROGRAMS = {"metaload": ["-lz"], "zkload": []}
-PUTS = {"one at a time": (1, 1), "50 connections": (50, 1)}
+# Connections, share of the messages, puts a second (0: all that it can get).
+PUTS = {
+    "5,000/s": (50, 0.33, 5000),
+    "one at a time": (1, 0.12, 0),
+    "50 connections": (50, 1, 0),
+}
 
 
 def main() -> int:
@@ -58,21 +63,20 @@ def _environ(port: int) -> Mapping[str, str]:
 
 
 def _measure(broker: BrokerProcess, port: int, options: argparse.Namespace) -> None:
-    _put(broker, 50, 1, options.messages)
-    for name, (connections, depth) in PUTS.items():
-        count = options.messages if connections > 1 else options.messages // 8
-        _say(f"puts alone, {name}", _put(broker, connections, depth, count))
+    _put(broker, "50 connections", options)
+    for name in PUTS:
+        _say(f"puts alone, {name}", _put(broker, name, options))
     _say("offset writes alone", _ended(_load(port, options)))
-    for name, (connections, depth) in PUTS.items():
-        count = options.messages if connections > 1 else options.messages // 8
+    for name in PUTS:
         writes = _load(port, options)
-        _say(f"puts, {name}, while", _put(broker, connections, depth, count))
+        _say(f"puts, {name}, while", _put(broker, name, options))
         _say("  offsets are written", _ended(writes))
 
 
-def _put(broker: BrokerProcess, connections: int, depth: int, messages: int) -> str:
+def _put(broker: BrokerProcess, name: str, options: argparse.Namespace) -> str:
+    connections, share, rate = PUTS[name]
     argv = [BUILD / "metaload", "put", "-p", broker.port, "-t", "test", "-P", 4]
-    argv += ["-c", connections, "-d", depth, "-n", messages]
+    argv += ["-c", connections, "-n", int(options.messages * share), "-r", rate]
     done = subprocess.run(
         [str(one) for one in argv], check=True, capture_output=True, text=True
     )

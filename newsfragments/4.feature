@@ -1,1 +1,1 @@
-The broker registers itself and its topics in ZooKeeper, where Java, Ruby, .NET and Python clients find it. It takes over what an earlier life left, refuses to share its id with a live broker, and repairs what goes missing.
+The broker registers itself and its topics in ZooKeeper, where unmodified clients find it. It takes over what an earlier life left, refuses to share its id with a live broker, and repairs what goes missing.

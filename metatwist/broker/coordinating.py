@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -139,14 +140,19 @@ def ensemble_settings(settings: BrokerSettings) -> EnsembleSettings:
 
 
 @inlineCallbacks
-def leave(reactor: Any, registrar: Registrar, factory: BrokerFactory) -> Any:
+def leave(
+    reactor: Any,
+    registrar: Registrar,
+    factory: BrokerFactory,
+    hurries: Callable[[], bool] = lambda: False,
+) -> Any:
     """Withdraw, and let clients notice while they are still served (spec layout 4.5).
 
-    Fires after the sync time, or as soon as no client is connected.
+    Fires after the sync time, or as soon as no client is connected or somebody hurries.
     """
     if not (yield registrar.withdraw()):
         return
     left_s = tree_settings(registrar.settings).sync_time_ms / 1000
-    while factory.connections and left_s > 0:
+    while factory.connections and left_s > 0 and not hurries():
         yield deferLater(reactor, min(left_s, _LOOK_S), lambda: None)
         left_s -= _LOOK_S

@@ -64,7 +64,7 @@ class Broker(MultiService):
         self._stopped: Deferred[Any] | None = None
         self._starting: Deferred[None] = succeed(None)
         self._loading: Loading | None = None
-        self._stop_requested = False
+        self._stop_requested = self._stop_hurries = False
 
     @property
     def settings(self) -> BrokerSettings:
@@ -176,7 +176,12 @@ class Broker(MultiService):
         parts = self.parts
         if parts is not None:
             if parts.registrar is not None:
-                yield leave(self._reactor, parts.registrar, parts.factory)
+                yield leave(
+                    self._reactor,
+                    parts.registrar,
+                    parts.factory,
+                    lambda: self._stop_hurries,
+                )
             if parts.port is not None:
                 yield parts.port.stopListening()
             parts.cleaning.stopping = True
@@ -232,8 +237,12 @@ class Broker(MultiService):
         yield DeferredList([synced(queue) for queue in queues])
 
     def request_stop(self) -> str:
-        """Stop in order, after the answer to this has left."""
-        if not self._stop_requested:
+        """Stop in order, after the answer to this has left; a second request ends the
+        wait for clients that have yet to notice."""
+        if self._stopped is not None:
+            self._log.info("asked to stop again: not waiting for clients to notice")
+            self._stop_hurries = True
+        elif not self._stop_requested:
             self._stop_requested = True
             self._reactor.callLater(0.1, self._reactor.stop)
         return "stopping"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.application.service import IService
+from twisted.internet.defer import Deferred
 from twisted.python import usage
 from twisted.python.failure import Failure
 
@@ -93,6 +94,7 @@ class ConfiguredBroker(Broker):
         super().__init__(reactor, options["settings"])
         self._options = options
         self.ground.give_up = self._cannot_start
+        self._handles_signals = False
 
     def privilegedStartService(self) -> None:
         """Lock the data before anything runs, so that a refusal is an exit code."""
@@ -111,6 +113,18 @@ class ConfiguredBroker(Broker):
         self.started.addCallbacks(calm_collector, self._cannot_start)
         if hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, self._hung_up)
+            self._handles_signals = True
+
+    def stopService(self) -> Deferred[Any]:
+        """Stop; the signals that asked for it now only ask to hurry, since the reactor
+        takes a second one for an error."""
+        if self._handles_signals:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self._stop_again)
+        return super().stopService()
+
+    def _stop_again(self, *_: object) -> None:
+        self._reactor.callFromThread(self.request_stop)
 
     def _hung_up(self, *_: object) -> None:
         self._reactor.callFromThread(self._reload_and_log)

@@ -125,6 +125,20 @@ class LeaveTests(RegistrarCase):
         self.successResultOf(self.leave())
         self.assertIsNone(self.data("ids/5/master"))
 
+    def test_hurry(self) -> None:
+        """Who is asked to hurry does not wait for clients."""
+        self.register()
+        self.parts.connect()
+        asked: list[bool] = []
+        leaving = leave(
+            self.clock, self.registrar, self.parts.factory, lambda: bool(asked)
+        )
+        self.wait(1)
+        self.assertNoResult(leaving)
+        asked.append(True)
+        self.wait(1)
+        self.successResultOf(leaving)
+
     def test_sync_time(self) -> None:
         """Clients are given the sync time, with the nodes gone."""
         self.register()

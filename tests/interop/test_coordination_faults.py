@@ -11,7 +11,13 @@ import pytest
 
 from ..support.wire_client import WireClient, read_all
 from .client_case import GROUP
-from .fault_case import LONG_MS, RECONCILE_S, FaultCase, TrafficCase
+from .fault_case import (
+    LONG_MS,
+    RECONCILE_S,
+    FaultCase,
+    TrafficCase,
+    ensemble_broker,
+)
 from .systems import SESSION_MS, TOPIC, EmbeddedSystem, System
 
 pytestmark = [pytest.mark.java, pytest.mark.process, pytest.mark.timeout(300)]
@@ -134,6 +140,16 @@ class ShortFaultsTest(FaultCase):
         """The time since all nodes were last read."""
         age_s: float = self.registration.view()["last_pass_age_s"]
         return age_s
+
+    def test_same_id(self) -> None:
+        """A second broker with the same id comes and ends; clients notice nothing."""
+        second = ensemble_broker(self.directory / "second", self.zookeeper.address)
+        self.addCleanup(second.kill)
+        with self.traffic() as traffic:
+            before = self.history()
+            self.assertGreater(second.run_once().returncode, 0)
+            self.assertEqual(self.history(), before)
+        self.assertEqual(traffic.failed, [])
 
     def test_killed(self) -> None:
         """After SIGKILL and an immediate start the broker takes its nodes over from its

@@ -25,6 +25,32 @@ KEYS: list[Key] = [(topic, partition) for topic in TOPICS for partition in range
 LOAD_S = 0.7
 
 
+class SecondStop(BrokerCase):
+    """Somebody loses patience."""
+
+    def test_second_signal(self) -> None:
+        """A second signal ends the wait for clients that were to notice, without an
+        error in the log."""
+        broker = OwnBroker(
+            self.directory / "broker",
+            {"t": {}},
+            environ={"METATWIST_METATWIST_coordinator": "embedded"},
+            metatwist={"coordinatorEndpoint": "tcp:0:interface=127.0.0.1"},
+        )
+        broker.zookeeper = {"zk.zkSyncTimeMs": 600_000}
+        self.addCleanup(broker.kill)
+        broker.start()
+        with WireClient(broker.port) as client:
+            client.put("t", 0, b"x")
+            os.kill(broker.pid, signal.SIGTERM)
+            self.wait_until(lambda: "shutting down" in broker.output(), "it stops")
+            os.kill(broker.pid, signal.SIGTERM)
+            broker.stop()
+        self.assertIn("not waiting for clients", broker.output())
+        self.assertNotIn("Traceback", broker.output())
+        self.assertIn("is on disk", broker.output())
+
+
 class StopUnderLoad(BrokerCase):
     """Six pipelining producers, and a stop in the middle of their puts."""
 

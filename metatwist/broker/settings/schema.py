@@ -35,7 +35,7 @@ ZOOKEEPER = (
         name="zk.zkConnectionTimeoutMs",
         field="connection_timeout_ms",
         kind="int",
-        help="how long the start waits for a connection, in ms",
+        help="the longest that one request to ZooKeeper may take, in ms",
         default="30000",
         least=1,
     ),
