@@ -29,7 +29,7 @@ from metatwist.coordination.layout import Layout
 
 _LOOK_S = 0.05
 # Of clients with offsets to commit; a put must not wait for many of them.
-_ROUND = 32
+_ROUND = 64
 _FEW_CONNECTIONS = 1_000
 _log = Logger()
 

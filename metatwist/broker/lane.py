@@ -108,9 +108,17 @@ class Lane:
         until_s = perf_counter() + _LONGEST_VISIT_S
         while events:
             self._serve_all(events)
-            if len(events) > 1 or self._epoll.closed or perf_counter() > until_s:
+            if len(events) > 1 or self._epoll.closed:
+                return
+            if perf_counter() > until_s:
+                # Not through the reactor's poll, which would go to sleep.
+                self._reactor.callLater(0, self._go_on)
                 return
             events = self._look_again()
+
+    def _go_on(self) -> None:
+        if not self._epoll.closed:
+            self.doRead()
 
     def _serve_all(self, events: list[tuple[int, int]]) -> None:
         self._turn.in_lane = True
