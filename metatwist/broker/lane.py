@@ -77,6 +77,7 @@ class Lane:
         self._watched: dict[int, int] = {}
         # On a single core, looking would keep the peer from running.
         alone = len(os.sched_getaffinity(0)) < 2
+        self._comes_back = False
         self._in_vain = 0
         self._looks_left_out = sys.maxsize if alone else 0
         reactor.addReader(self)
@@ -103,7 +104,9 @@ class Lane:
 
     def doRead(self) -> None:
         """Serve all that is ready, then end the turn."""
-        events = self._epoll.poll(0, self._most_events)
+        self._visit(self._epoll.poll(0, self._most_events))
+
+    def _visit(self, events: list[tuple[int, int]]) -> None:
         # Everybody else waits meanwhile, the commit of offsets for one.
         until_s = perf_counter() + _LONGEST_VISIT_S
         while events:
@@ -111,14 +114,20 @@ class Lane:
             if len(events) > 1 or self._epoll.closed:
                 return
             if perf_counter() > until_s:
-                # Not through the reactor's poll, which would go to sleep.
-                self._reactor.callLater(0, self._go_on)
+                self._come_back()
                 return
             events = self._look_again()
 
+    def _come_back(self) -> None:
+        """Go on in the next turn, without the sleep of the reactor's poll before it."""
+        if not self._comes_back:
+            self._comes_back = True
+            self._reactor.callLater(0, self._go_on)
+
     def _go_on(self) -> None:
+        self._comes_back = False
         if not self._epoll.closed:
-            self.doRead()
+            self._visit(self._look_again())
 
     def _serve_all(self, events: list[tuple[int, int]]) -> None:
         self._turn.in_lane = True

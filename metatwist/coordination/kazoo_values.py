@@ -97,7 +97,8 @@ def acl_for(policy: str, node: Create) -> list[Acl]:
       consumer could not commit where an operator has moved its offset.
     """
     if policy == "open":
-        return OPEN_ACL_UNSAFE  # type: ignore[no-any-return]
+        everybody: list[Acl] = OPEN_ACL_UNSAFE
+        return everybody
     world = Permissions.READ
     if not node.ephemeral:
         world |= Permissions.CREATE if node.data is None else Permissions.WRITE

@@ -149,24 +149,26 @@ class LocalCoordinator:
 
     # -- verbs --------------------------------------------------------------------
 
-    def _opened(self) -> tuple[Tree, Session]:
+    def _opened(self) -> tuple[Realm, Session]:
         realm, session = self.realm, self._session
         if self.state is not SessionState.CONNECTED or realm is None or session is None:
             raise ConnectionLost
-        return realm.tree, session
+        return realm, session
 
     def _answer(self, call: Callable[[Tree, Session], Any]) -> Deferred[Any]:
         try:
-            return succeed(call(*self._opened()))
+            realm, session = self._opened()
+            return succeed(call(realm.tree, session))
         except CoordinationError:
             return fail()
 
     def _write(self, call: Callable[[Tree, Session], Any]) -> Deferred[Any]:
         try:
-            value = call(*self._opened())
+            realm, session = self._opened()
+            value = call(realm.tree, session)
         except CoordinationError:
             return fail()
-        journal = self.realm.journal  # type: ignore[union-attr]
+        journal = realm.journal
         if journal.durable >= journal.recorded:
             return succeed(value)
         waiting: Deferred[Any] = Deferred()

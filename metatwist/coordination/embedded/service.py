@@ -45,7 +45,6 @@ MOST_LOGGED = 20
 _LATE_S = 1.0
 _GOODBYE_S = 1.0
 _LOOK_S = 0.02
-_BACKLOG = 1024
 DATABASE_NAME = "tree.sqlite3"
 
 
@@ -157,10 +156,6 @@ class EmbeddedCoordinator(LocalCoordinator, Service):
         except (CannotListenError, OSError) as error:
             reason = getattr(error, "socketError", None) or error
             raise CoordinatorPortTaken(where, reason) from None
-        listening = getattr(self.port, "socket", None)
-        if listening is not None:
-            # Twisted's 50 are too few for clients that all come back at once.
-            listening.listen(_BACKLOG)
         self._last_tick_s = self._reactor.seconds()
         self._clock.start(TICK_S, now=False).addErrback(self._clock_broke)
         self._log.info(

@@ -13,21 +13,6 @@ from typing import Any, NamedTuple
 
 StoredAcl = tuple[tuple[int, str, str], ...]
 
-COLUMNS = (
-    "path",
-    "data",
-    "acl",
-    "czxid",
-    "mzxid",
-    "ctime",
-    "mtime",
-    "version",
-    "aversion",
-    "pzxid",
-    "creates",
-)
-_FIRST_NUMBER = COLUMNS.index("czxid")
-
 
 class StoredNode(NamedTuple):
     """What must survive of a znode; times in ms since 1970.
@@ -51,23 +36,16 @@ class StoredNode(NamedTuple):
     creates: int
 
 
+COLUMNS = StoredNode._fields
+_FIRST_NUMBER = COLUMNS.index("czxid")
+
+
 def flat_rows(nodes: Iterable[StoredNode]) -> list[str | bytes | int | None]:
     """The rows of these nodes, one after the other in one list."""
     flat: list[str | bytes | int | None] = []
     for node in nodes:
-        flat += (
-            node.path,
-            _readable(node.data),
-            _acl_text(node.acl),
-            node.czxid,
-            node.mzxid,
-            node.ctime,
-            node.mtime,
-            node.version,
-            node.aversion,
-            node.pzxid,
-            node.creates,
-        )
+        numbers: tuple[Any, ...] = node[_FIRST_NUMBER:]
+        flat += (node.path, _readable(node.data), _acl_text(node.acl), *numbers)
     return flat
 
 
@@ -85,7 +63,7 @@ def node_of(row: tuple[object, ...]) -> StoredNode:
         if not isinstance(number, int):
             raise ValueError(f"its {name} is no whole number")
     entries = _acl_of(acl)
-    return StoredNode(path.decode("utf-8"), data, entries, *numbers)  # type: ignore[arg-type]
+    return StoredNode._make((path.decode("utf-8"), data, entries, *numbers))
 
 
 def _readable(data: bytes | None) -> str | bytes | None:
