@@ -1,0 +1,1 @@
+"""A Deferred client for MetaQ brokers."""
