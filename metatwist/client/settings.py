@@ -6,6 +6,7 @@ the docstring says why not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -219,3 +220,26 @@ class ConsumerSettings:
             raise ValueError("start cannot be NEAREST: there is nothing to be near to")
         if isinstance(self.start, int) and not 0 <= self.start < 2**63:
             raise ValueError(f"start {self.start} is no offset")
+
+
+@frozen
+class ClientSettings:
+    """What all of a client shares.
+
+    Attributes:
+        root: of the znodes (spec layout 1.2).
+        session_timeout_s: asked of ZooKeeper.
+        credentials: scheme (`digest`) and `user:password` for ZooKeeper.
+        connection: to brokers.
+        tls: options for brokers behind TLS at `meta://` addresses, as
+            `twisted.internet.ssl.optionsForClientTLS` makes them; None for plain TCP.
+        endpoint_for: gives the endpoint of a broker's address instead of the usual;
+            for tests and tunnels.
+    """
+
+    root: str = "/meta"
+    session_timeout_s: float = _seconds(30)
+    credentials: tuple[str, str] | None = field(default=None, repr=False)
+    connection: ConnectionSettings = ConnectionSettings()
+    tls: Any = None
+    endpoint_for: Callable[[str], Any] | None = None

@@ -1,0 +1,161 @@
+"""When offsets are stored: by time, by count, when asked; only what has changed.
+
+What failed stays to be stored and is tried with the next commit (spec client 15.1,
+21 W12-W14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import Deferred, DeferredLock, maybeDeferred, succeed
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from metatwist.client.errors import (
+    ClientError,
+    ClientStopped,
+    NotOwner,
+    OffsetStorageFailed,
+)
+from metatwist.client.events import CommitFailed, Event
+from metatwist.client.message import TopicPartition
+from metatwist.client.offsets.interface import Claim, Commit, CommitOutcome
+from metatwist.client.progress import Progress
+from metatwist.client.settings import CommitSettings
+from metatwist.coordination.formats import OffsetRecord
+
+
+@define
+class _Tracked:
+    claim: Claim
+    progress: Progress
+    stored: OffsetRecord | None
+    counted: int = 0
+
+
+class Commits:
+    """Stores the progress of the partitions that it tracks.
+
+    One commit at a time: the next begins when the one under way has ended, with what is
+    done by then.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        storage: Any,
+        settings: CommitSettings,
+        emit: Callable[[Event], object],
+    ) -> None:
+        self._storage = storage
+        self._settings = settings
+        self._emit = emit
+        self._tracked: dict[TopicPartition, _Tracked] = {}
+        self._lock = DeferredLock()
+        self._loop = LoopingCall(self._by_time)
+        self._loop.clock = clock
+
+    def start(self) -> None:
+        """Begin to commit by time, if that is wanted."""
+        if self._settings.auto:
+            self._loop.start(self._settings.period_s, now=False)
+
+    def stop(self) -> None:
+        """Commit no more by itself."""
+        if self._loop.running:
+            self._loop.stop()
+
+    def track(
+        self,
+        partition: TopicPartition,
+        claim: Claim,
+        progress: Progress,
+        stored: OffsetRecord | None,
+    ) -> None:
+        """Commit this one too; `stored` is what the storage has."""
+        self._tracked[partition] = _Tracked(claim, progress, stored)
+        if self._settings.auto and self._settings.every is not None:
+            progress.advanced = self._by_count
+
+    def untrack(self, partition: TopicPartition) -> OffsetRecord | None:
+        """Leave it alone from now on; returns what the storage is known to have."""
+        tracked = self._tracked.pop(partition, None)
+        return None if tracked is None else tracked.stored
+
+    def commit(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> Deferred[CommitOutcome]:
+        """Store what has changed, of these or all partitions.
+
+        Fires with an entry for each partition that had to be stored. Never fails.
+        Cancelling ends the wait; what has begun to be written is written.
+        """
+        wanted = None if partitions is None else tuple(partitions)
+        return self._lock.run(self._commit, wanted)
+
+    def _by_time(self) -> Deferred[Any] | None:
+        return None if self._lock.locked else self.commit()
+
+    def _by_count(self) -> None:
+        every = self._settings.every or 0
+        done = sum(
+            one.progress.done_count - one.counted for one in self._tracked.values()
+        )
+        if done >= every and not self._lock.locked:
+            self.commit()
+
+    def _commit(
+        self, wanted: tuple[TopicPartition, ...] | None
+    ) -> Deferred[CommitOutcome]:
+        commits = tuple(self._changed(wanted))
+        if not commits:
+            return succeed({})
+        storing: Deferred[CommitOutcome] = maybeDeferred(self._storage.commit, commits)
+        storing.addErrback(self._all_failed, commits)
+        return storing.addCallback(self._note, commits)
+
+    def _changed(self, wanted: tuple[TopicPartition, ...] | None) -> Iterable[Commit]:
+        for partition, tracked in self._tracked.items():
+            if wanted is not None and partition not in wanted:
+                continue
+            record = tracked.progress.record
+            tracked.counted = tracked.progress.done_count
+            if record is not None and not _same_offset(record, tracked.stored):
+                yield Commit(partition, record, tracked.claim)
+
+    def _all_failed(
+        self, failure: Failure, commits: tuple[Commit, ...]
+    ) -> CommitOutcome:
+        """A storage of the user's own may fail as a whole."""
+        error = failure.value
+        if not isinstance(error, ClientError):
+            self._log.failure("the offset storage failed", failure)
+            error = OffsetStorageFailed(f"commit: {failure.getErrorMessage()}")
+            error.__cause__ = failure.value
+        return dict.fromkeys((one.partition for one in commits), error)
+
+    def _note(
+        self, outcome: CommitOutcome, commits: tuple[Commit, ...]
+    ) -> CommitOutcome:
+        for commit in commits:
+            error = outcome.get(commit.partition)
+            tracked = self._tracked.get(commit.partition)
+            if error is not None:
+                self._emit(CommitFailed(commit.partition, error))
+            if tracked is None or tracked.claim is not commit.claim:
+                continue
+            if error is None:
+                tracked.stored = commit.record
+            elif isinstance(error, (NotOwner, ClientStopped)):
+                del self._tracked[commit.partition]
+        return outcome
+
+
+def _same_offset(record: OffsetRecord, stored: OffsetRecord | None) -> bool:
+    return stored is not None and record.offset == stored.offset
