@@ -29,7 +29,7 @@ from metatwist.client.errors import (
 from metatwist.client.interfaces import Answer
 from metatwist.client.settings import ConnectionSettings
 from metatwist.errors import ProtocolViolation
-from metatwist.wire.commands import Reply, Request, VersionCommand
+from metatwist.wire.commands import NumberedRequest, Reply, VersionCommand
 from metatwist.wire.records import CHECKSUM_MASK, crc32
 from metatwist.wire.reply_reader import ReplyReader
 
@@ -129,7 +129,7 @@ class BrokerConnection(Protocol):
 
     # -- requests ----------------------------------------------------------------------
 
-    def request(self, command: Request, timeout_s: float) -> Deferred[Reply]:
+    def request(self, command: NumberedRequest, timeout_s: float) -> Deferred[Reply]:
         """See `IBrokerLink.request`."""
         opaque = self._new_opaque()
         waiting: Deferred[Reply] = Deferred(lambda _: self._forget(opaque))

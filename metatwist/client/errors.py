@@ -293,12 +293,25 @@ class CorruptRecord(ClientError):
     """What the broker sent at `offset` is no intact message."""
 
 
+class MessageTooLarge(ClientError):
+    """The message at `offset` is larger than the client, or the broker in one answer,
+    lets through; `size_bytes` is what it takes, with its header."""
+
+    def __init__(self, text: str, where: Where = NOWHERE, size_bytes: int = 0) -> None:
+        super().__init__(text, where)
+        self.size_bytes = size_bytes
+
+
 class ListenerFailed(ClientError):
     """The listener failed on a message; `__cause__` is what it raised."""
 
 
 class ListenerTimedOut(ListenerFailed):
     """The listener's Deferred did not fire in time."""
+
+
+class AckRefused(ClientError):
+    """Both `ack` and `rollback` were asked for one delivery of a message."""
 
 
 class OffsetStorageFailed(ClientError):

@@ -74,6 +74,25 @@ class Rejected:
 
 
 @frozen
+class RejectionFailed:
+    """Where rejected messages go did not take one, `failures` times now; it is tried
+    again, and the partition waits."""
+
+    message: ReceivedMessage
+    error: ClientError
+    failures: int
+
+
+@frozen
+class FilterFailed:
+    """The filter raised, so that the message was skipped; told once a partition and
+    kind of exception."""
+
+    message: ReceivedMessage
+    error: ClientError
+
+
+@frozen
 class CommitFailed:
     """An offset could not be stored; it is tried again, unless NotOwner."""
 
@@ -96,6 +115,8 @@ Event = (
     | FetchFailed
     | DeliveryFailed
     | Rejected
+    | RejectionFailed
+    | FilterFailed
     | CommitFailed
     | GroupTrouble
 )

@@ -20,7 +20,7 @@ from metatwist.client.errors import ClientError
 from metatwist.client.message import ReceivedMessage, TopicPartition
 from metatwist.client.offsets.interface import Claim
 from metatwist.coordination.names import PartitionName
-from metatwist.wire.commands import Reply, Request
+from metatwist.wire.commands import NumberedRequest, Reply
 from metatwist.wire.reply_reader import PutStored
 
 # -- connections --------------------------------------------------------------------
@@ -50,7 +50,9 @@ class IBrokerLink(Interface):
     def on_connection(call: Callable[[bool], object]) -> Callable[[], None]:
         """Call with True when connected, False when lost; returns how to stop that."""
 
-    def request(command: Request, timeout_s: float | None = None) -> Deferred[Reply]:
+    def request(
+        command: NumberedRequest, timeout_s: float | None = None
+    ) -> Deferred[Reply]:
         """Send, with an opaque of its own, and fire with the answer, whatever its code.
 
         Fails with NotConnected at once, ConnectionLost, RequestTimedOut. Cancelling
@@ -189,6 +191,7 @@ class IFeed(Interface):
     neither paused, doubted nor stopped.
     """
 
+    partition = Attribute("TopicPartition")
     position = Attribute("int | None: of the next batch to be handed out")
 
     def next() -> Deferred[Batch]:

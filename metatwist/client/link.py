@@ -24,7 +24,7 @@ from metatwist.client.connection import Answered, BrokerConnection, ConnectionCo
 from metatwist.client.errors import Attempt, NotConnected, Where
 from metatwist.client.interfaces import IBrokerLink
 from metatwist.client.settings import ConnectionSettings
-from metatwist.wire.commands import Reply, Request, StatsCommand
+from metatwist.wire.commands import NumberedRequest, Reply, StatsCommand
 
 _CLOSE_WITHIN_S = 2.0
 
@@ -240,7 +240,7 @@ class BrokerLink:
         return NotConnected("no connection", self._attempts, self._where)
 
     def request(
-        self, command: Request, timeout_s: float | None = None
+        self, command: NumberedRequest, timeout_s: float | None = None
     ) -> Deferred[Reply]:
         """See `IBrokerLink`."""
         if self._connection is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from attrs import Attribute, field, frozen
@@ -231,6 +232,8 @@ class ClientSettings:
         session_timeout_s: asked of ZooKeeper.
         credentials: scheme (`digest`) and `user:password` for ZooKeeper.
         connection: to brokers.
+        recover_directory: where messages are kept that a listener has failed on too
+            often, if the consumer has no other policy.
         tls: options for brokers behind TLS at `meta://` addresses, as
             `twisted.internet.ssl.optionsForClientTLS` makes them; None for plain TCP.
         endpoint_for: gives the endpoint of a broker's address instead of the usual;
@@ -241,5 +244,8 @@ class ClientSettings:
     session_timeout_s: float = _seconds(30)
     credentials: tuple[str, str] | None = field(default=None, repr=False)
     connection: ConnectionSettings = ConnectionSettings()
+    recover_directory: Path = field(
+        factory=lambda: Path.home() / ".metatwist" / "recover", converter=Path
+    )
     tls: Any = None
     endpoint_for: Callable[[str], Any] | None = None

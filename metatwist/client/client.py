@@ -1,0 +1,296 @@
+"""The client: what producers and consumers are made from, and how all of it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList, succeed
+from twisted.logger import Logger
+
+from metatwist.client.broadcast import broadcast_group
+from metatwist.client.consumer import Consumer, ConsumerContext
+from metatwist.client.delivery.recover_store import RecoverStore
+from metatwist.client.errors import ClientStopped
+from metatwist.client.ground import Ground, on_addresses, on_coordinator, on_zookeeper
+from metatwist.client.group.fixed import FixedAssignment
+from metatwist.client.group.membership import GroupMembership
+from metatwist.client.hooks import ConsumerHooks
+from metatwist.client.interfaces import IAssignment
+from metatwist.client.offsets.coordinator import CoordinatorOffsets
+from metatwist.client.offsets.file import FileOffsets
+from metatwist.client.offsets.interface import IOffsetStorage
+from metatwist.client.offsets.memory import MemoryOffsets
+from metatwist.client.producing.lanes import ProducerContext
+from metatwist.client.producing.ordered import OrderedProducer, OrderedSettings
+from metatwist.client.producing.producer import Producer
+from metatwist.client.producing.selectors import Selector
+from metatwist.client.reading.browser import BrowseLimits, BrowserContext, TopicBrowser
+from metatwist.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+from metatwist.client.statistics import BrokerStats, stats_of
+from metatwist.coordination.interface import ICoordinator
+from metatwist.coordination.names import PartitionName
+
+_NO_HOOKS = ConsumerHooks()
+
+
+class MetaClient(Service):
+    """One session with the coordinator, one connection a broker, and all that is made
+    from them (spec client 4). To be had once a process.
+
+        client = MetaClient(reactor, zookeeper="zk1:2181,zk2:2181/metaq")
+        client = MetaClient(reactor, coordinator=an_icoordinator)
+        client = MetaClient(reactor, brokers=["10.0.0.1:8123", "tls:mq.example:8124"])
+
+    Exactly one of the three is given. The last knows no groups: consumers read all
+    partitions, or those that they are told. It is a Service: put it in a tree, or call
+    `startService` and `stop`, or use `async with`.
+
+    Raises ValueError for a connect string or an address that is none.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        *,
+        zookeeper: str | None = None,
+        coordinator: ICoordinator | None = None,
+        brokers: Sequence[str] = (),
+        settings: ClientSettings = ClientSettings(),  # noqa: B008
+    ) -> None:
+        given = [bool(zookeeper), coordinator is not None, bool(brokers)]
+        if given.count(True) != 1:
+            raise ValueError("give one of zookeeper, coordinator and brokers")
+        self.settings = settings
+        self._reactor = reactor
+        self._ground: Ground
+        if zookeeper:
+            self._ground = on_zookeeper(reactor, zookeeper, settings)
+        elif coordinator is not None:
+            self._ground = on_coordinator(reactor, coordinator, settings)
+        else:
+            self._ground = on_addresses(reactor, brokers, settings)
+        self._children: dict[Producer | OrderedProducer | Consumer, None] = {}
+        self._browsers: set[TopicBrowser] = set()
+        self._recover_store: RecoverStore | None = None
+        self._stopping: list[Deferred[None]] | None = None
+        self._stopped = False
+
+    # -- life --------------------------------------------------------------------------
+
+    def startService(self) -> None:
+        """Begin to connect, in the background; everything may be made before."""
+        super().startService()
+        self._ground.start()
+
+    def stopService(self) -> Deferred[None]:
+        """`stop` with its default limits."""
+        return self.stop()
+
+    def stop(self, deadline_s: float | None = None) -> Deferred[None]:
+        """End everything: consumers let listeners end, commit and leave their groups,
+        producers send what they have, connections close.
+
+        Consumers, then producers, get `deadline_s` each (default: what their settings
+        say); closing takes a few seconds more at most. Never fails. Cancelling stops
+        the wait alone. No Deferred of the client is left unfired.
+        """
+        if self._stopped:
+            return succeed(None)
+        stopped: Deferred[None] = Deferred(self._forget_stop)
+        if self._stopping is not None:
+            self._stopping.append(stopped)
+            return stopped
+        self._stopping = [stopped]
+        if self.running:
+            super().stopService()
+        ending = Deferred.fromCoroutine(self._stop(deadline_s))
+        ending.addErrback(lambda failure: self._log.failure("stopping", failure))
+        ending.addBoth(self._has_stopped)
+        return stopped
+
+    def _forget_stop(self, stopped: Deferred[None]) -> None:
+        if self._stopping is not None and stopped in self._stopping:
+            self._stopping.remove(stopped)
+
+    async def _stop(self, deadline_s: float | None) -> None:
+        children = tuple(self._children)
+        for kind in (Consumer, (Producer, OrderedProducer)):
+            ending = [one.stop(deadline_s) for one in children if isinstance(one, kind)]
+            await DeferredList(ending)
+        for browser in tuple(self._browsers):
+            browser.close()
+        if self._recover_store is not None:
+            await self._recover_store.close()
+        await self._ground.stop()
+
+    def _has_stopped(self, _result: object) -> None:
+        self._stopped = True
+        waiting, self._stopping = self._stopping or [], None
+        for stopped in waiting:
+            stopped.callback(None)
+
+    async def __aenter__(self) -> MetaClient:
+        """Start."""
+        if not self.running:
+            self.startService()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Stop."""
+        await self.stop()
+
+    # -- what it makes -----------------------------------------------------------------
+
+    def producer(
+        self,
+        settings: ProducerSettings = ProducerSettings(),  # noqa: B008
+        selector: Selector | None = None,
+    ) -> Producer:
+        """A producer; `selector` chooses partitions, round robin when None. Raises
+        ClientStopped."""
+        self._check()
+        return self._child(Producer(settings, self._producer_context(), selector))
+
+    def ordered_producer(self, settings: OrderedSettings) -> OrderedProducer:
+        """A producer that parks what its partition cannot take now (spec client 8)."""
+        self._check()
+        return self._child(OrderedProducer(settings, self._producer_context()))
+
+    def consumer(
+        self,
+        group: str | ConsumerSettings,
+        *,
+        offsets: IOffsetStorage | None = None,
+        partitions: Sequence[PartitionName] | None = None,
+        hooks: ConsumerHooks = _NO_HOOKS,
+    ) -> Consumer:
+        """A member of a group.
+
+        Args:
+            group: its name, or all settings.
+            offsets: where offsets are kept, closed with the consumer; the coordinator
+                when None, or memory where there is none: then every start begins as
+                `settings.start` says.
+            partitions: read these of each topic, without sharing them in the group.
+            hooks: what is called around a rebalance, and with events.
+
+        Raises ValueError for a bad group, ClientStopped.
+        """
+        self._check()
+        settings = ConsumerSettings(group) if isinstance(group, str) else group
+        storage = offsets or self._offsets(settings.group)
+        assignment = self._assignment(settings, partitions)
+        return self._consumer(settings, storage, assignment, hooks)
+
+    def broadcast_consumer(
+        self,
+        group: str | ConsumerSettings,
+        directory: str | Path,
+        *,
+        instance: str | None = None,
+        hooks: ConsumerHooks = _NO_HOOKS,
+    ) -> Consumer:
+        """A consumer that gets all messages, whoever else consumes (spec client 17).
+
+        Its offsets are in a file in `directory`. Its group is `<group>-<instance>`; see
+        `broadcast_group`. Raises ValueError for a bad name, ClientStopped.
+        """
+        self._check()
+        settings = ConsumerSettings(group) if isinstance(group, str) else group
+        alone = evolve(settings, group=broadcast_group(settings.group, instance))
+        storage = FileOffsets.in_directory(self._reactor, directory, alone.group)
+        return self._consumer(alone, storage, self._assignment(alone, None), hooks)
+
+    def browser(self, topic: str, limits: BrowseLimits | None = None) -> TopicBrowser:
+        """Reads a topic once, from its first kept message to its present end, without
+        a group (spec client 18). Raises ClientStopped."""
+        self._check()
+        context = BrowserContext(
+            self._reactor, self._ground.brokers, self._ground.discovery
+        )
+        browser = TopicBrowser(topic, context, limits)
+        self._browsers.add(browser)
+        return browser
+
+    # -- what it tells -----------------------------------------------------------------
+
+    def partitions(self, topic: str) -> Deferred[tuple[PartitionName, ...]]:
+        """All partitions that can be read, by broker id and number.
+
+        Fails with NotConnected, ClientStopped. Cancelling ends the wait.
+        """
+        return self._ground.discovery.partitions(topic)
+
+    def stats(self, item: str = "") -> Deferred[dict[str, BrokerStats]]:
+        """What the connected brokers answer to `stats` (spec client 19), by address: a
+        dead one has its error there and delays no other beyond `request_timeout_s`.
+        Never fails. Cancelling ends the wait."""
+        return stats_of(self._ground.brokers.links, item)
+
+    # -- inside ------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._stopped or self._stopping is not None:
+            raise ClientStopped("the client was stopped")
+
+    def _child(self, child: Any) -> Any:
+        self._children[child] = None
+        return child
+
+    def _producer_context(self) -> ProducerContext:
+        ground = self._ground
+        return ProducerContext(self._reactor, ground.brokers, ground.discovery)
+
+    def _offsets(self, group: str) -> IOffsetStorage:
+        ground = self._ground
+        if ground.coordinator is None:
+            return MemoryOffsets()
+        return CoordinatorOffsets(ground.coordinator, ground.layout, group)
+
+    def _assignment(
+        self, settings: ConsumerSettings, partitions: Sequence[PartitionName] | None
+    ) -> IAssignment:
+        ground = self._ground
+        if partitions is not None:
+            return FixedAssignment(partitions)
+        if ground.coordinator is None:
+            return FixedAssignment(ground.discovery.partitions)
+        return GroupMembership(
+            self._reactor,
+            ground.coordinator,
+            ground.layout,
+            settings,
+            self.settings.session_timeout_s,
+        )
+
+    def _consumer(
+        self,
+        settings: ConsumerSettings,
+        storage: IOffsetStorage,
+        assignment: IAssignment,
+        hooks: ConsumerHooks,
+    ) -> Consumer:
+        context = ConsumerContext(
+            clock=self._reactor,
+            brokers=self._ground.brokers,
+            discovery=self._ground.discovery,
+            assignment=assignment,
+            storage=storage,
+            rejection=self._recovery_store(),
+            ended=lambda consumer: self._children.pop(consumer, None),
+        )
+        consumer: Consumer = self._child(Consumer(context, settings, hooks))
+        return consumer
+
+    def _recovery_store(self) -> RecoverStore:
+        """The default of what happens to rejected messages."""
+        if self._recover_store is None:
+            directory = self.settings.recover_directory
+            self._recover_store = RecoverStore.in_directory(self._reactor, directory)
+        return self._recover_store

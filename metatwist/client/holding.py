@@ -1,0 +1,161 @@
+"""The partitions of a consumer: taken, given up and lost as its assignment says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred, succeed
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from metatwist.client.bounded import at_most
+from metatwist.client.commits import Commits
+from metatwist.client.events import Assigned, Event, GroupTrouble, Revoked
+from metatwist.client.held import HeldContext, HeldPartition
+from metatwist.client.hooks import ConsumerHooks
+from metatwist.client.interfaces import IPartitionHolder
+from metatwist.client.message import TopicPartition
+from metatwist.client.offsets.interface import Claim
+from metatwist.coordination.formats import OffsetRecord
+
+Partitions = Sequence[TopicPartition]
+_DOUBTED = "doubted"
+_ASSIGNING = "on_assign"
+_MOST_REMEMBERED = 10_000
+
+
+@implementer(IPartitionHolder)
+class Holding:
+    """See `IPartitionHolder`.
+
+    `limit_s` bounds each wait for the user: a listener that is to end, a hook.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self, context: HeldContext, hooks: ConsumerHooks, limit_s: float
+    ) -> None:
+        self.held: dict[TopicPartition, HeldPartition] = {}
+        self._context = context
+        self._commits: Commits = context.commits
+        self._emit: Callable[[Event], object] = context.emit
+        self._hooks = hooks
+        self._limit_s = limit_s
+        self._doubted = False
+        self._paused: set[TopicPartition] = set()
+        self._done: dict[TopicPartition, tuple[OffsetRecord, OffsetRecord | None]] = {}
+
+    # -- IPartitionHolder --------------------------------------------------------------
+
+    def take(self, claims: Mapping[TopicPartition, Claim]) -> Deferred[None]:
+        """See `IPartitionHolder`. Offsets are loaded while `on_assign` runs, but
+        nothing is handed over before it has ended."""
+        taken = tuple(claims)
+        for partition, claim in claims.items():
+            if partition in self.held:
+                self.held[partition].abandon()
+            held = HeldPartition(
+                partition, claim, self._context, self._done.pop(partition, None)
+            )
+            self.held[partition] = held
+            if self._doubted:
+                held.hold(_DOUBTED)
+            if partition in self._paused:
+                held.hold("paused")
+            held.hold(_ASSIGNING)
+            held.begin()
+        self._emit(Assigned(taken))
+        begun = [self.held[partition] for partition in taken]
+
+        def assigned(_result: object) -> None:
+            for held in begun:
+                held.unhold(_ASSIGNING)
+
+        return self._call(self._hooks.on_assign, taken).addBoth(assigned)
+
+    def give_up(self, partitions: Partitions) -> Deferred[None]:
+        """Listeners end, `on_revoke` runs, offsets are stored."""
+        given = tuple(one for one in partitions if one in self.held)
+        if not given:
+            return succeed(None)
+        ending = Deferred.fromCoroutine(self._give_up(given))
+        return ending.addErrback(
+            lambda failure: self._log.failure("giving up {given}", failure, given=given)
+        )
+
+    async def _give_up(self, given: tuple[TopicPartition, ...]) -> None:
+        held = [self.held[partition] for partition in given]
+        await DeferredList([one.stop(self._limit_s) for one in held])
+        await self._call(self._hooks.on_revoke, given)
+        committing = self._commits.commit(given)
+        await at_most(
+            self._context.clock, self._limit_s, committing, "the commit of what is left"
+        )
+        for one in held:
+            if self.held.get(one.partition) is one:
+                self._forget(one)
+        self._emit(Revoked(given, lost=False))
+
+    def lose(self, partitions: Partitions) -> None:
+        """What was done is remembered, for if they come back."""
+        lost = tuple(one for one in partitions if one in self.held)
+        if not lost:
+            return
+        for partition in lost:
+            held = self.held[partition]
+            held.abandon()
+            self._forget(held, remember=True)
+        self._emit(Revoked(lost, lost=True))
+        self._call(self._hooks.on_lost, lost)
+
+    def doubt(self, doubted: bool) -> None:
+        """See `IPartitionHolder`."""
+        self._doubted = doubted
+        for held in self.held.values():
+            if doubted:
+                held.hold(_DOUBTED)
+            else:
+                held.unhold(_DOUBTED)
+
+    def trouble(self, text: str) -> None:
+        """See `IPartitionHolder`."""
+        self._emit(GroupTrouble(text))
+
+    # -- the user ----------------------------------------------------------------------
+
+    def pause(self, partitions: Partitions) -> None:
+        """Hand over nothing of these until `resume`, also when they come anew."""
+        self._paused.update(partitions)
+        for partition in partitions:
+            if partition in self.held:
+                self.held[partition].hold("paused")
+
+    def resume(self, partitions: Partitions) -> None:
+        """The opposite."""
+        self._paused.difference_update(partitions)
+        for partition in partitions:
+            if partition in self.held:
+                self.held[partition].unhold("paused")
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """Those paused by the user, held or not."""
+        return frozenset(self._paused)
+
+    # -- inside ------------------------------------------------------------------------
+
+    def _forget(self, held: HeldPartition, remember: bool = False) -> None:
+        stored = self._commits.untrack(held.partition)
+        del self.held[held.partition]
+        done = held.progress.record
+        if remember and done is not None and len(self._done) < _MOST_REMEMBERED:
+            self._done[held.partition] = (done, stored)
+
+    def _call(self, hook: Any, partitions: Partitions) -> Deferred[Any]:
+        if hook is None:
+            return succeed(None)
+        name = getattr(hook, "__name__", repr(hook))
+        calling = maybeDeferred(hook, partitions)
+        return at_most(self._context.clock, self._limit_s, calling, f"hook {name}")

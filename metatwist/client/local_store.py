@@ -1,0 +1,324 @@
+"""Messages parked on the local disk, in order, until they can be sent.
+
+One SQLite file, in use by one process at a time and written by one thread. What has
+been appended survives the end of the process and a loss of power: the file is in WAL
+mode with `synchronous=FULL`, as is the coordinator's.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
+
+from metatwist.client.errors import LocalStoreFailed
+from metatwist.client.message import Message, TopicPartition
+from metatwist.coordination.names import PartitionName
+
+Run = Callable[..., Deferred[Any]]
+
+APPLICATION_ID = 0x4D51504B
+_VERSION = 1
+_PRAGMAS = (
+    "PRAGMA locking_mode=EXCLUSIVE",
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+)
+_SCHEMA = (
+    "CREATE TABLE parked (id INTEGER PRIMARY KEY AUTOINCREMENT, topic TEXT NOT NULL,"
+    " broker_id INTEGER NOT NULL, partition INTEGER NOT NULL, attribute TEXT,"
+    " body BLOB NOT NULL, key)",
+    "CREATE INDEX place ON parked (topic, broker_id, partition, id)",
+    f"PRAGMA application_id={APPLICATION_ID}",
+    f"PRAGMA user_version={_VERSION}",
+)
+_COUNT = (
+    "SELECT topic, broker_id, partition, count(*), sum(length(body)) FROM parked"
+    " GROUP BY topic, broker_id, partition"
+)
+_INSERT = (
+    "INSERT INTO parked (topic, broker_id, partition, attribute, body, key)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+)
+_OLDEST = (
+    "SELECT id, attribute, body, key FROM parked"
+    " WHERE topic=? AND broker_id=? AND partition=? ORDER BY id LIMIT ?"
+)
+
+
+class Parked(NamedTuple):
+    """A stored message; `id` is what `remove` needs."""
+
+    id: int
+    message: Message
+
+
+@frozen
+class StoreLimits:
+    """The most that is kept; more is refused with LocalStoreFailed."""
+
+    most_messages: int = 500_000
+    most_bytes: int = 1 << 30
+
+
+class _Table:
+    """The file; all of it blocks, for one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+        self._broken: str | None = None
+
+    def open(self) -> list[tuple[str, int, int, int, int]]:
+        """(topic, broker id, partition, messages, bytes of bodies) of each place."""
+        with self._explained():
+            _make_file(self.path)
+            connection = sqlite3.connect(
+                self.path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare(connection)
+                found = connection.execute(_COUNT).fetchall()
+            except BaseException:
+                connection.close()
+                raise
+        self._connection, self._broken = connection, None
+        return found
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        connection.execute("BEGIN IMMEDIATE")
+        application, version, tables = (
+            connection.execute(query).fetchone()[0]
+            for query in (
+                "PRAGMA application_id",
+                "PRAGMA user_version",
+                "SELECT count(*) FROM sqlite_master",
+            )
+        )
+        if (application, version, tables) == (0, 0, 0):
+            for statement in _SCHEMA:
+                connection.execute(statement)
+        elif (application, version) != (APPLICATION_ID, _VERSION):
+            raise LocalStoreFailed(f"{self.path}: not a store of this kind and version")
+        connection.execute("COMMIT")
+
+    def append(self, entries: Sequence[tuple[TopicPartition, Message]]) -> None:
+        """Store all or none, in order."""
+        rows = [
+            (place.topic, *_numbers(place), one.attribute, one.body, one.key)
+            for place, one in entries
+        ]
+        self._write(_INSERT, rows)
+
+    def remove(self, ids: Sequence[int]) -> None:
+        """Delete all or none."""
+        self._write("DELETE FROM parked WHERE id=?", [(one,) for one in ids])
+
+    def _write(self, statement: str, rows: list[Any]) -> None:
+        connection = self._usable()
+        with self._explained():
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany(statement, rows)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def oldest(self, place: TopicPartition, most: int) -> list[Parked]:
+        """The first of a place, in order."""
+        with self._explained():
+            rows = (
+                self._usable()
+                .execute(_OLDEST, (place.topic, *_numbers(place), most))
+                .fetchall()
+            )
+        return [
+            Parked(number, Message(place.topic, body, attribute, key))
+            for number, attribute, body, key in rows
+        ]
+
+    def close(self) -> None:
+        """A second call does nothing."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with self._explained():
+                connection.close()
+
+    def _usable(self) -> sqlite3.Connection:
+        if self._broken is not None:
+            raise LocalStoreFailed(self._broken)
+        if self._connection is None:
+            raise LocalStoreFailed(f"{self.path}: not open")
+        return self._connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LocalStoreFailed(f"{self.path}: {error.strerror}") from error
+        except sqlite3.Error as error:
+            text = f"{self.path}: {error}"
+            if "locked" in str(error):
+                text = f"{self.path}: in use by another process or producer"
+            elif "full" not in str(error):
+                # A write that failed is never tried as if it could succeed.
+                self._broken = text
+            raise LocalStoreFailed(text) from error
+
+
+def _numbers(place: TopicPartition) -> tuple[int, int]:
+    return place.partition.broker_id, place.partition.partition
+
+
+def _make_file(path: Path) -> None:
+    """Create it so that its name survives a loss of power."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o644))
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+class StoreThread:
+    """The one thread of a store."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._pool = ThreadPool(0, 1, "metatwist local store")
+        self._pool.start()
+
+    def run(self, call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        """Call on the thread; fires on the reactor's with the outcome."""
+        return deferToThreadPool(self._reactor, self._pool, call, *arguments)
+
+    def stop(self) -> None:
+        """To be called when nothing runs any more."""
+        self._pool.stop()
+
+
+class LocalStore:
+    """Parked messages by place, which is a topic and partition.
+
+    `run` calls on a thread, never two calls at once, and `ended` is called when the
+    store is closed; see `on_thread`. All Deferreds fail with LocalStoreFailed;
+    cancelling one stops the wait, not the work. `counts` has the places that are not
+    empty, `size_bytes` is that of all bodies; both are of the last call that ended.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        run: Run,
+        ended: Callable[[], object] = lambda: None,
+        limits: StoreLimits | None = None,
+    ) -> None:
+        self.path = path
+        self.counts: dict[TopicPartition, int] = {}
+        self.size_bytes = 0
+        self._limits = limits or StoreLimits()
+        self._table = _Table(path)
+        self._run = run
+        self._ended = ended
+        self._coming = (0, 0)
+
+    @classmethod
+    def on_thread(
+        cls, reactor: Any, path: Path, limits: StoreLimits | None = None
+    ) -> LocalStore:
+        """One with a thread of its own."""
+        thread = StoreThread(reactor)
+        return cls(path, thread.run, thread.stop, limits)
+
+    def open(self) -> Deferred[None]:
+        """Create the file if there is none; `counts` is right then."""
+
+        def opened(rows: list[tuple[str, int, int, int, int]]) -> None:
+            for topic, broker_id, partition, messages, size_bytes in rows:
+                place = TopicPartition(topic, PartitionName(broker_id, partition))
+                self.counts[place] = messages
+                self.size_bytes += size_bytes
+
+        return self._run(self._table.open).addCallback(opened)
+
+    def append(
+        self, entries: Sequence[tuple[TopicPartition, Message]]
+    ) -> Deferred[None]:
+        """Store behind what is there; fires when durable. All or none."""
+        size_bytes = sum(len(message.body) for _, message in entries)
+        messages = len(entries)
+        problem = self._too_much(messages, size_bytes)
+
+        def write() -> None:
+            if problem is not None:
+                raise LocalStoreFailed(problem)
+            self._table.append(entries)
+
+        def over(result: Any) -> Any:
+            self._come(-messages, -size_bytes)
+            return result
+
+        def appended(_: None) -> None:
+            self.size_bytes += size_bytes
+            for place, _message in entries:
+                self.counts[place] = self.counts.get(place, 0) + 1
+
+        self._come(messages, size_bytes)
+        return self._run(write).addBoth(over).addCallback(appended)
+
+    def _come(self, messages: int, size_bytes: int) -> None:
+        self._coming = self._coming[0] + messages, self._coming[1] + size_bytes
+
+    def _too_much(self, messages: int, size_bytes: int) -> str | None:
+        limits = self._limits
+        messages += sum(self.counts.values()) + self._coming[0]
+        size_bytes += self.size_bytes + self._coming[1]
+        if messages <= limits.most_messages and size_bytes <= limits.most_bytes:
+            return None
+        return (
+            f"{self.path}: full, at most {limits.most_messages} messages and"
+            f" {limits.most_bytes} bytes are kept"
+        )
+
+    def oldest(self, place: TopicPartition, most: int) -> Deferred[list[Parked]]:
+        """The first ones of a place, in order."""
+        return self._run(self._table.oldest, place, most)
+
+    def remove(self, place: TopicPartition, parked: Sequence[Parked]) -> Deferred[None]:
+        """Delete some of a place; fires when durable."""
+
+        def removed(_: None) -> None:
+            self.size_bytes -= sum(len(one.message.body) for one in parked)
+            left = self.counts.get(place, 0) - len(parked)
+            if left > 0:
+                self.counts[place] = left
+            else:
+                self.counts.pop(place, None)
+
+        ids = [one.id for one in parked]
+        return self._run(self._table.remove, ids).addCallback(removed)
+
+    def close(self) -> Deferred[None]:
+        """After the calls under way; the last call."""
+
+        def closed(result: Any) -> Any:
+            self._ended()
+            return result
+
+        return self._run(self._table.close).addBoth(closed)
