@@ -28,6 +28,7 @@ from metatwist.broker.metrics import BrokerCollector
 from metatwist.broker.moving import Moving
 from metatwist.broker.numbers import BrokerNumbers
 from metatwist.broker.operations import Operations
+from metatwist.broker.polls import Polls
 from metatwist.broker.pressure import DiskPressure
 from metatwist.broker.protocol import BrokerFactory
 from metatwist.broker.puts import PutPath
@@ -96,6 +97,7 @@ class Parts:
     topics: Topics
     filters: Filters
     factory: BrokerFactory
+    polls: Polls
     views: Views
     cleaning: Cleaning
     verifying: Verifying
@@ -118,12 +120,14 @@ def assemble(ground: Ground) -> Parts:
     gets = GetPath(topics, filters, numbers, files, ground.address)
     stats = Stats(topics, numbers, ground.reactor.seconds)
     registrar = _registrar(ground, topics)
-    dispatch = Dispatch(topics, puts, gets, stats, numbers)
+    polls = Polls(ground.reactor, topics, ground.turn, numbers)
+    dispatch = Dispatch(topics, puts, gets, stats, numbers, polls)
     cleaning = Cleaning(background, topics, files, ground.seconds)
     return Parts(
         topics=topics,
         filters=filters,
         factory=_factory(ground, dispatch),
+        polls=polls,
         views=Views(
             stats,
             Status(topics, numbers, stats, registrar),

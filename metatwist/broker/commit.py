@@ -64,7 +64,8 @@ class CommitQueue:
     """The only writer of one `PartitionLog`.
 
     `end` is the offset the next put gets: the log's end and what waits to be written.
-    The mode is fixed when the queue is made, as in the original.
+    The mode is fixed when the queue is made, as in the original. `when_readable` is
+    called once, and None then, when the log's `readable_end` has moved.
     """
 
     _log = Logger()
@@ -86,6 +87,7 @@ class CommitQueue:
         self.topic_numbers: TopicNumbers = context.numbers.topic(topic)
         self.end = log.log_end
         self.open: Batch | None = None
+        self.when_readable: Callable[[], None] | None = None
         self._context = context
         self._flushing: Batch | None = None
         self._syncing = False
@@ -137,6 +139,8 @@ class CommitQueue:
             self.flush()
             return
         self.log.mark_readable(self.log.log_end)
+        if self.when_readable is not None:
+            self._tell_readable()
         self._unflushed += batch.count
         self._settle(batch, STORED)
         if self._unflushed > self.limits.unflush_threshold:
@@ -243,6 +247,8 @@ class CommitQueue:
             batch, self._flushing = self._flushing, None
             if self.group_commit:
                 self.log.mark_readable(self.log.durable_end)
+                if self.when_readable is not None:
+                    self._tell_readable()
             if batch is not None:
                 self._settle(batch, STORED)
 
@@ -312,6 +318,11 @@ class CommitQueue:
             self.topic_numbers.message_size_bytes += payload_bytes
             numbers.put_latency.observe(perf_counter() - batch.started_s, count)
         self._context.settled(batch)
+
+    def _tell_readable(self) -> None:
+        call, self.when_readable = self.when_readable, None
+        if call is not None:
+            call()
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Call once no put waits and no sync is under way, now if that is so."""

@@ -9,6 +9,7 @@ from twisted.logger import Logger
 
 from metatwist.broker.gets import GetPath, IOutput
 from metatwist.broker.numbers import BrokerNumbers
+from metatwist.broker.polls import Polls
 from metatwist.broker.puts import PutPath
 from metatwist.broker.replies import ReplyQueue
 from metatwist.broker.settings import BrokerSettings
@@ -17,6 +18,7 @@ from metatwist.broker.topics import Topics
 from metatwist.wire.commands import (
     GetCommand,
     OffsetCommand,
+    PollCommand,
     ResultReply,
     StatsCommand,
     SyncCommand,
@@ -54,14 +56,17 @@ class Dispatch:
         gets: GetPath,
         stats: Stats,
         numbers: BrokerNumbers,
+        polls: Polls,
     ) -> None:
         self._topics = topics
         self.puts = puts
         self.numbers = numbers
+        self.polls = polls
         self._gets = gets
         self._stats = stats
         self._functions: dict[type, Callable[[Any, IConnection], None]] = {
             GetCommand: self._get,
+            PollCommand: self._poll,
             OffsetCommand: self._offset,
             VersionCommand: self._version,
             StatsCommand: self._answer_stats,
@@ -105,6 +110,15 @@ class Dispatch:
             )
         else:
             self._gets.get(command, connection)
+
+    def _poll(self, command: PollCommand, connection: IConnection) -> None:
+        """May overtake: what waits for data must not hold up other answers."""
+        get = command.get
+        self.polls.take(
+            command,
+            connection,
+            lambda: self._guarded(self._gets.get, get, connection),
+        )
 
     def _offset(self, command: OffsetCommand, connection: IConnection) -> None:
         connection.replies.do(

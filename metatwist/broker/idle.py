@@ -1,4 +1,7 @@
-"""Closes connections on which nothing was read or written for long (spec 4)."""
+"""Closes connections on which nothing was read or written for long (spec 4).
+
+One with a poll that waits for data is not silent: the next word is the broker's.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class IdleConnections(Service):
     def tick(self) -> None:
         """One look; a silent connection is closed after five of them."""
         for connection in list(self._factory.connections):
-            if connection.active:
+            if connection.active or connection.awaits_data:
                 connection.active = False
                 connection.idle_ticks = 0
                 continue

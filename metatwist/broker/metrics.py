@@ -74,6 +74,7 @@ class BrokerCollector:
             yield metric
         yield gauge("connections", "open connections", numbers.connections)
         yield gauge("pending_bytes", "memory of puts that wait", numbers.pending_bytes)
+        yield gauge("waiting_polls", "polls that wait for data", numbers.waiting_polls)
         yield _histogram("put_latency", "from arrival to answer", numbers.put_latency)
         yield _histogram("get_latency", "time to answer a get", numbers.get_latency)
         yield _histogram("flush_duration", "one fsync", numbers.flush_duration)

@@ -103,6 +103,7 @@ class BrokerNumbers:
     inline_stalls: int = 0
     write_failed: int = 0
     pending_bytes: int = 0
+    waiting_polls: int = 0
     backpressure_pauses: int = 0
     put_latency: Histogram = Factory(Histogram)
     get_latency: Histogram = Factory(Histogram)

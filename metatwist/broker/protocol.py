@@ -1,7 +1,8 @@
 """One client connection: bytes in, answers out in request order, pressure both ways.
 
 `version` and `stats` are answered at once, ahead of what waits for the disk: heartbeats
-must not fail because it is slow (spec wire-protocol 4, 7.1).
+must not fail because it is slow (spec wire-protocol 4, 7.1). So are polls, an extension
+for clients that go by the opaque.
 """
 
 from __future__ import annotations
@@ -170,6 +171,7 @@ class BrokerProtocol(TwistedProtocol):
         """The peer has read its answers: go on with what was held back."""
         self.replies.paused = False
         self.replies.send_ready()
+        self._dispatch.polls.resumed(self)
         self._run_held()
         if not self.replies.paused:
             self._resume("peer")
@@ -186,6 +188,11 @@ class BrokerProtocol(TwistedProtocol):
         self._paused_for.discard(reason)
         if not self._paused_for and not self._finishing:
             self.transport.resumeProducing()
+
+    @property
+    def awaits_data(self) -> bool:
+        """Whether the peer is silent because a poll of its waits."""
+        return self._dispatch.polls.has_waiting(self)
 
     # -- out ----------------------------------------------------------------------
 
@@ -220,6 +227,7 @@ class BrokerProtocol(TwistedProtocol):
             self._finishing = True
             self._held.clear()
             self.transport.pauseProducing()
+            self._dispatch.polls.finish(self)
             self.replies.do(self._close)
         return self.ended
 
@@ -304,4 +312,5 @@ class BrokerFactory(Factory):
         if connection in self.connections:
             self.connections.discard(connection)
             self.pressure.forget(connection)
+            self.dispatch.polls.forget(connection)
             self.dispatch.numbers.connections -= 1

@@ -2,8 +2,8 @@
 
 The puts that came in one read are answered together, in one write, once all of them are
 stored or have failed. What else was asked is done when its turn comes, so that a get
-behind a put sees that put. `version` and `stats` do not pass through here: they may
-overtake.
+behind a put sees that put. `version`, `stats` and polls do not pass through here: they
+may overtake.
 """
 
 from __future__ import annotations

@@ -189,6 +189,7 @@ class Broker(MultiService):
         yield super().stopService()
         if parts is not None:
             yield self._finish_connections(parts.factory)
+            parts.polls.stop()
             yield self._sync_all(list(parts.topics.queues.values()))
         yield self.ground.coordination.stop()
         # Whatever has led here, a connection's end say, is to be over as well.

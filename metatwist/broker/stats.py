@@ -14,6 +14,8 @@ from metatwist.broker.numbers import BrokerNumbers, TopicNumbers
 from metatwist.broker.topics import Topics
 
 RESET_EVERY_S = 1800
+EXTENSIONS = "extensions"
+_OURS = "poll"
 _HELP = (
     "*EMPTY* Returns broker info.",
     "help Returns help menu.",
@@ -121,6 +123,7 @@ class Stats:
             "offsets": self._offsets,
             "realtime": self._realtime,
             "reset": self._reset,
+            EXTENSIONS: self._extensions,
         }
 
     @property
@@ -206,6 +209,16 @@ class Stats:
     def _reset(self) -> list[str]:
         self.real_time.reset()
         return ["reset ok"]
+
+    def _extensions(self) -> list[str]:
+        """The commands beyond the protocol, on one line, by which clients ask for them.
+
+        To a Java broker the item is a topic: its answer begins with the item alone.
+        """
+        lines = [f"{EXTENSIONS} {_OURS}"]
+        if self._topics.is_counted(EXTENSIONS):
+            lines += self._one_topic(EXTENSIONS)
+        return lines
 
     def _one_topic(self, topic: str) -> list[str]:
         partitions, messages, size = self._totals([topic])[topic]

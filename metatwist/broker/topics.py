@@ -223,6 +223,13 @@ class Topics:
         self.closed.discard(key)
         self.changed()
 
+    def may_begin(self, topic: str, partition: int) -> bool:
+        """Whether a partition without a store gets one with its first put."""
+        found = self.find(topic)
+        if found is None or (topic, partition) in self.catalog.failed:
+            return False
+        return 0 <= partition < found.num_partitions
+
     def log_for_read(self, topic: str, partition: int) -> PartitionLog:
         """The partition's log.
 

@@ -6,6 +6,7 @@ that reports back, a timer) the end is scheduled.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.logger import Logger
@@ -32,6 +33,7 @@ class Turn:
         self._touched: list[CommitQueue] = []
         self._ready: dict[ReplyQueue, None] = {}
         self._busy: dict[CommitQueue, None] = {}
+        self._afterwards: list[Callable[[], None]] = []
         self._scheduled = False
         self._syncing = False
         self.syncer: ISyncer | None = None
@@ -64,6 +66,12 @@ class Turn:
         if not self.in_lane:
             self._schedule()
 
+    def afterwards(self, call: Callable[[], None]) -> None:
+        """Call once, when the answers of this turn have left."""
+        self._afterwards.append(call)
+        if not self.in_lane:
+            self._schedule()
+
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -88,6 +96,8 @@ class Turn:
                 self._send(replies)
         if self._syncing:
             self._submit()
+        if self._afterwards:
+            self._do_the_rest()
         if self._busy or self._pressure.turn_bytes:
             for queue in [queue for queue in self._busy if queue.idle]:
                 del self._busy[queue]
@@ -108,6 +118,14 @@ class Turn:
         except Exception:
             self._log.failure("defect while answering; the connection is closed")
             replies.abort()
+
+    def _do_the_rest(self) -> None:
+        calls, self._afterwards = self._afterwards, []
+        for call in calls:
+            try:
+                call()
+            except Exception:
+                self._log.failure("defect after the answers of a turn")
 
     def _submit(self) -> None:
         self._syncing = False

@@ -55,6 +55,34 @@ class GetCommand(NamedTuple):
         ).encode()
 
 
+class PollCommand(NamedTuple):
+    """poll topic group partition offset maxSize waitMs opaque
+
+    A get that may wait at the end of the partition; an extension, sent only to brokers
+    that were seen to know it (docs/protocol.md).
+    """
+
+    topic: str
+    group: str
+    partition: int
+    offset: int
+    max_size: int
+    wait_ms: int
+    opaque: int
+
+    @property
+    def get(self) -> GetCommand:
+        """What is answered once the wait is over."""
+        return GetCommand(*self[:5], self.opaque)
+
+    def encode(self) -> bytes:
+        """The request line."""
+        return (
+            f"poll {self.topic} {self.group} {self.partition} {self.offset}"
+            f" {self.max_size} {self.wait_ms} {self.opaque}\r\n"
+        ).encode()
+
+
 class OffsetCommand(NamedTuple):
     """offset topic group partition offset opaque"""
 
@@ -172,15 +200,18 @@ def value_header(length: int, opaque: int) -> bytes:
     return b"value %d %d\r\n" % (length, opaque)
 
 
-Request = (
+NumberedRequest = (
     PutCommand
     | GetCommand
+    | PollCommand
     | OffsetCommand
     | VersionCommand
     | StatsCommand
-    | QuitCommand
     | TransactionCommand
     | SyncCommand
 )
+"""What has an opaque, and an answer."""
+
+Request = NumberedRequest | QuitCommand
 Reply = ResultReply | ValueReply
 Message = Request | Reply

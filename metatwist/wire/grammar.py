@@ -16,6 +16,7 @@ from metatwist.wire.commands import (
     GetCommand,
     Message,
     OffsetCommand,
+    PollCommand,
     PutCommand,
     QuitCommand,
     ResultReply,
@@ -140,6 +141,15 @@ def _get(tokens: list[str], body: bytes) -> GetCommand:
     )
 
 
+def _poll(tokens: list[str], body: bytes) -> PollCommand:
+    _need(tokens, 8)
+    _, topic, group, partition, offset, max_size, wait_ms, opaque = tokens[:8]
+    return PollCommand(
+        *(topic, group, i32(partition), i64(offset)),
+        *(i32(max_size), i32(wait_ms), i32(opaque)),
+    )
+
+
 def _offset(tokens: list[str], body: bytes) -> OffsetCommand:
     _need(tokens, 6)
     _, topic, group, partition, offset, opaque = tokens[:6]
@@ -190,6 +200,7 @@ def _value(tokens: list[str], body: bytes) -> ValueReply:
 _PARSERS: dict[str, Callable[[list[str], bytes], Message]] = {
     "put": _put,
     "get": _get,
+    "poll": _poll,
     "offset": _offset,
     "version": _version,
     "stats": _stats,

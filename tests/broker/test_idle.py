@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.broker.idle import IdleConnections
-from tests.support.broker_parts import BrokerParts, get, put
+from tests.support.broker_parts import BrokerParts, get, poll, put
 
 
 class IdleTests(SynchronousTestCase):
@@ -61,6 +61,24 @@ class IdleTests(SynchronousTestCase):
         self.advance(90)
         self.assert_open(True)
         self.assertIn(b"value ", self.peer.ask(get(0)))
+
+    def test_waiting_poll_keeps_it_open(self) -> None:
+        """Who waits for data is not silent, and is again once it has the answer."""
+        self.start(10)
+        self.peer.send(poll(0, wait_ms=25_000))
+        self.advance(24)
+        self.assert_open(True)
+        self.advance(2 + 13)
+        self.assertIn(b"result 404 ", self.peer.taken())
+        self.assertTrue(self.peer.transport.disconnected)
+
+    def test_poll_of_who_does_not_read(self) -> None:
+        """A poll that only waits for its peer to read keeps nothing open."""
+        self.start(10)
+        self.peer.send(poll(0, wait_ms=1000))
+        self.peer.protocol.pauseProducing()
+        self.advance(2 + 13)
+        self.assertTrue(self.peer.transport.disconnected)
 
     def test_zero_is_never(self) -> None:
         """With a limit of 0 no connection is closed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.broker.stats import ratio
-from tests.support.broker_parts import BrokerParts, get, put
+from tests.support.broker_parts import INI, BrokerParts, get, put
 
 
 class RatioTests(SynchronousTestCase):
@@ -180,3 +180,21 @@ class RealTimeTests(StatsCase):
         self.assertTrue(self.reading("put").startswith("Count=1,"))
         self.parts.clock.advance(1)
         self.assertTrue(self.reading("put").startswith("Count=0,"))
+
+
+class ExtensionTests(StatsCase):
+    """How clients ask for what is no part of the protocol."""
+
+    def test_extensions(self) -> None:
+        """One line names them, in the form of no other broker's answer."""
+        data = self.peer.ask(b"stats extensions 3\r\n")
+        text = b"STATS\r\nextensions poll\r\nEND\r\n"
+        self.assertEqual(data, b"result 200 29 3\r\n" + text)
+
+    def test_topic_of_that_name(self) -> None:
+        """A topic of that name follows, in the form of every topic."""
+        ini = INI + "[topic=extensions]\nstat=true\n"
+        parts = BrokerParts(self, ini)
+        parts.connect().ask(put(b"x", topic="extensions"))
+        lines = parts.stats.answer("extensions")[1].decode().split("\r\n")
+        self.assertEqual(lines[1:4], ["extensions poll", "extensions", "resultCode 0"])

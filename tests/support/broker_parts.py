@@ -26,6 +26,7 @@ from metatwist.broker.gets import GetPath
 from metatwist.broker.inline_sync import never
 from metatwist.broker.message_ids import MessageIds
 from metatwist.broker.numbers import BrokerNumbers
+from metatwist.broker.polls import Polls
 from metatwist.broker.pressure import DiskPressure
 from metatwist.broker.protocol import BrokerFactory, BrokerProtocol
 from metatwist.broker.puts import PutPath
@@ -193,7 +194,10 @@ class BrokerParts:
         self.puts = PutPath(topics, ids, numbers, lambda: ADDRESS, max)
         self.gets = GetPath(topics, self.filters, numbers, self.files, lambda: ADDRESS)
         self.stats = Stats(topics, numbers, self.clock.seconds)
-        self.dispatch = Dispatch(topics, self.puts, self.gets, self.stats, numbers)
+        self.polls = Polls(self.clock, topics, self.turns, numbers)
+        self.dispatch = Dispatch(
+            topics, self.puts, self.gets, self.stats, numbers, self.polls
+        )
         self.factory = BrokerFactory(
             self.dispatch, self.pressure, self.files, self.clock.callLater
         )
@@ -232,6 +236,19 @@ def put(body: bytes, opaque: int = 1, topic: str = "test", partition: int = 0) -
 def get(offset: int, opaque: int = 1, topic: str = "test", size: int = 1000) -> bytes:
     """A get of partition 0 for the group `g`."""
     return f"get {topic} g 0 {offset} {size} {opaque}\r\n".encode()
+
+
+def poll(
+    offset: int,
+    opaque: int = 1,
+    topic: str = "test",
+    partition: int = 0,
+    wait_ms: int = 5000,
+    size: int = 1000,
+) -> bytes:
+    """A poll for the group `g`."""
+    request = f"poll {topic} g {partition} {offset} {size} {wait_ms} {opaque}\r\n"
+    return request.encode()
 
 
 def opaques(data: bytes) -> list[int]:

@@ -10,6 +10,7 @@ from metatwist.wire.commands import (
     GetCommand,
     Message,
     OffsetCommand,
+    PollCommand,
     PutCommand,
     ResultReply,
     StatsCommand,
@@ -40,6 +41,7 @@ message: st.SearchStrategy[Message] = st.one_of(
     st.builds(PutCommand, word, i32, i32, i32, st.none() | key, i32, body),
     st.builds(SyncCommand, word, i32, i32, i64, i32, i32, body),
     st.builds(GetCommand, word, st.just("") | word, i32, i64, i32, i32),
+    st.builds(PollCommand, word, st.just("") | word, i32, i64, i32, i32, i32),
     st.builds(OffsetCommand, word, word, i32, i64, i32),
     st.builds(VersionCommand, i32),
     st.builds(StatsCommand, st.just("") | word, i32),
@@ -56,7 +58,16 @@ _piece = st.one_of(
     st.binary(max_size=20),
     st.sampled_from(
         [
-            *(b"put ", b"get ", b"value ", b"result ", b"sync ", b" ", b"\r\n"),
+            *(
+                b"put ",
+                b"get ",
+                b"poll ",
+                b"value ",
+                b"result ",
+                b"sync ",
+                b" ",
+                b"\r\n",
+            ),
             *(b"\r", b"\n", b"0", b"-1", b"+5", b"12", b"2147483648", b"t"),
             *(b"TX:s:1", b"version"),
         ]

@@ -7,6 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from metatwist.wire import grammar
 from metatwist.wire.commands import (
     GetCommand,
+    PollCommand,
     PutCommand,
     QuitCommand,
     TransactionCommand,
@@ -107,6 +108,35 @@ class GrammarTests(SynchronousTestCase):
         """What follows `quit` is ignored, malformed or not."""
         quitting = [QuitCommand()]
         assert_reads_at_every_split(self, b"quit\r\n\r\nversion 1\r\n", quitting)
+
+    def test_polls(self) -> None:
+        """A poll has the fields of a get and a time; less, or no numbers, close."""
+        for line, command in (
+            (b"poll test g 0 75 1000 5000 9", ("test", "g", 0, 75, 1000, 5000, 9)),
+            (b"poll test  -1 -1 -1 -1 -1", ("test", "", -1, -1, -1, -1, -1)),
+            (b"poll t g 00 +7 1 2147483647 0 more", ("t", "g", 0, 7, 1, 2147483647, 0)),
+        ):
+            wire = line + b"\r\n" + b"version 2\r\n"
+            expected = [PollCommand(*command), VersionCommand(2)]
+            assert_reads_at_every_split(self, wire, expected)
+        for line in (
+            b"poll",
+            b"poll test g 0 75 1000 9",
+            b"poll test g x 75 1000 5000 9",
+            b"poll test g 0 9223372036854775808 1000 5000 9",
+            b"poll test g 0 75 1e3 5000 9",
+            b"poll test g 0 75 1000 2147483648 9",
+            b"poll test g 0 75 1000  9",
+            b"poll test g 0 75 1000 5000 z",
+            b"pollx test g 0 75 1000 5000 9",
+            b"Poll test g 0 75 1000 5000 9",
+        ):
+            assert_reads_at_every_split(self, line + b"\r\n", [], violates=True)
+
+    def test_get_of_a_poll(self) -> None:
+        """A poll without its time is a get."""
+        poll = PollCommand("t", "g", 1, 2, 3, 4, 5)
+        self.assertEqual(poll.get, GetCommand("t", "g", 1, 2, 3, 5))
 
     def test_transactions(self) -> None:
         """A transaction's optional fields are told apart by their digits."""

@@ -130,6 +130,8 @@ class BrokerSettings:
     max_message_bytes: int
     max_pending_bytes: int
     max_connections: int
+    max_poll_wait_ms: int
+    max_waiting_polls: int
     max_open_segments: int
     retention_bytes: int
     sync_threads: int
