@@ -47,6 +47,8 @@ setup(
             "hypothesis>=6.100",
             "mypy>=1.11",
             "mypy-zope>=1.0.8",
+            "psycopg[binary]>=3.1",
+            "PyMySQL>=1.1",
             "pytest>=8.2",
             "pytest-timeout>=2.3",
             "pytest-xdist>=3.6",

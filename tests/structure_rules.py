@@ -25,7 +25,6 @@ THREAD_MODULES = {
     "metatwist.client.offsets.file",
     "metatwist.client.offsets.sql",
     "metatwist.client.one_thread",
-    "metatwist.client.local_store",
     "metatwist.coordination.embedded.service",
     "metatwist.coordination.kazoo_bridge",
     "metatwist.coordination.kazoo_handler",

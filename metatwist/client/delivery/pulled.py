@@ -1,0 +1,234 @@
+"""One partition in pull mode: what was fetched, what the user has, what is done."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from metatwist.client.delivery.accepting import CarefulFilter
+from metatwist.client.delivery.interface import DeliveryContext, ISink
+from metatwist.client.delivery.stopping import Gate, Stopping
+from metatwist.client.errors import ClientStopped
+from metatwist.client.interfaces import Batch, IFeed
+from metatwist.client.message import ReceivedMessage, TopicPartition
+from metatwist.client.progress import Progress
+
+
+@define(eq=False)
+class Lot:
+    """Messages that were handed out together.
+
+    Attributes:
+        owner: the partition.
+        messages: those the user gets; none of a batch in which none is wanted.
+        end: the offset behind them and behind what was left out after them, in bytes.
+        is_done: the user says so.
+        is_void: the partition was given up or sought meanwhile.
+    """
+
+    owner: PulledPartition
+    messages: list[ReceivedMessage]
+    end: int
+    is_done: bool = False
+    is_void: bool = False
+
+
+@define(eq=False)
+class _Rest:
+    """What is still to be handed out of a batch."""
+
+    batch: Batch
+    wanted: list[ReceivedMessage]
+    index: int = field(default=0)
+
+
+@implementer(ISink)
+class PulledPartition:
+    """Has one batch ready at a time, and asks for the next when that is handed out.
+
+    `offer` is called when messages can be taken. Progress goes as far as all that was
+    handed out is done, in order.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        feed: IFeed,
+        progress: Progress,
+        context: DeliveryContext,
+        offer: Callable[[PulledPartition], object],
+    ) -> None:
+        partition: TopicPartition = feed.partition
+        self.partition = partition
+        self._feed = feed
+        self._progress = progress
+        self._offer = offer
+        self._window = context.duplicates.window(partition)
+        accepts = context.accepts
+        self._accepts = (
+            None if accepts is None else CarefulFilter(accepts, context, partition)
+        )
+        self._gate = Gate()
+        self._stopping = Stopping(context.clock, self._end)
+        self._rest: _Rest | None = None
+        self._lots: deque[Lot] = deque()
+        self._asking: Deferred[Batch] | None = None
+        self._is_asking = False
+
+    # -- ISink ----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """See ISink."""
+        self._ask()
+
+    def stop(self, within_s: float) -> Deferred[None]:
+        """See ISink; what the user was handed may be done meanwhile."""
+        stopped = self._stopping.ask(within_s)
+        self._drop_rest()
+        self._end_if_done()
+        return stopped
+
+    def abandon(self) -> None:
+        """See ISink."""
+        self._stopping.wanted = True
+        self._end()
+
+    def hold(self, reason: str) -> None:
+        """See ISink."""
+        self._gate.shut(reason)
+
+    def unhold(self, reason: str) -> None:
+        """See ISink."""
+        self._gate.open(reason)
+        if self.has_more:
+            self._offer(self)
+
+    def seek(self, offset: int) -> None:
+        """See ISink; what the user was handed before does not count any more."""
+        if self._stopping.wanted:
+            return
+        self._void()
+        self._window.forget()
+        self._progress.move(offset)
+        self._feed.seek(offset)
+        self._drop_rest()
+        self._ask()
+
+    # -- for Pull -------------------------------------------------------------------
+
+    @property
+    def has_more(self) -> bool:
+        """Whether messages can be taken now."""
+        return self._rest is not None and not self._gate.reasons
+
+    def take(self, most: int) -> Lot | None:
+        """The next messages, None for none now."""
+        rest = self._rest
+        if rest is None or self._gate.reasons:
+            return None
+        first = rest.index
+        messages = rest.wanted[first : first + most]
+        rest.index += len(messages)
+        is_last = rest.index == len(rest.wanted)
+        end = rest.batch.next_offset if is_last else messages[-1].next_offset
+        lot = Lot(self, messages, end)
+        self._lots.append(lot)
+        if is_last:
+            self._drop_rest()
+            self._ask()
+        return lot
+
+    def done(self, lot: Lot) -> None:
+        """See PulledBatch.done."""
+        lot.is_done = True
+        if lot.is_void:
+            return
+        while self._lots and self._lots[0].is_done:
+            self._account(self._lots.popleft())
+        self._end_if_done()
+
+    # -- inside ---------------------------------------------------------------------
+
+    def _account(self, lot: Lot) -> None:
+        last = lot.messages[-1].message_id if lot.messages else None
+        record = self._progress.record
+        if last is None and record is not None:
+            last = record.message_id
+        self._progress.advance(lot.end, last, len(lot.messages))
+        self._window.record(lot.messages)
+
+    def _ask(self) -> None:
+        """For the next batch, unless that is going on already."""
+        if not self._is_asking:
+            self._is_asking = True
+            Deferred.fromCoroutine(self._fetch()).addErrback(self._broke)
+
+    async def _fetch(self) -> None:
+        """Until a batch is there of which something is wanted."""
+        try:
+            while self._rest is None and not self._stopping.wanted:
+                asking = self._asking = self._feed.next()
+                batch = await asking
+                self._asking = None
+                self._taken(batch)
+        except (ClientStopped, CancelledError):
+            self._asking = None
+        finally:
+            self._is_asking = False
+
+    def _taken(self, batch: Batch) -> None:
+        wanted = self._wanted(batch.messages)
+        if not wanted:
+            lot = Lot(self, [], batch.next_offset)
+            self._lots.append(lot)
+            self._feed.done(batch)
+            self.done(lot)
+            return
+        self._rest = _Rest(batch, wanted)
+        if not self._gate.reasons:
+            self._offer(self)
+
+    def _wanted(self, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
+        """Those that are neither known nor filtered out."""
+        known = self._window.known(messages)
+        if known:
+            messages = [
+                one for one in messages if (one.offset, one.message_id) not in known
+            ]
+        if self._accepts is not None:
+            messages = list(filter(self._accepts, messages))
+        return messages
+
+    def _broke(self, failure: Failure) -> None:
+        self._log.failure(
+            "pulling of {partition} broke", failure, partition=self.partition
+        )
+
+    def _drop_rest(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            self._feed.done(rest.batch)
+
+    def _void(self) -> None:
+        for lot in self._lots:
+            lot.is_void = True
+        self._lots.clear()
+
+    def _end_if_done(self) -> None:
+        if self._stopping.wanted and not self._lots:
+            self._end()
+
+    def _end(self) -> None:
+        self._void()
+        self._drop_rest()
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.cancel()
+        self._stopping.end()

@@ -1,0 +1,168 @@
+"""Pull mode: the user asks for messages instead of being called with them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail, maybeDeferred
+
+from metatwist.client.delivery.interface import DeliveryContext
+from metatwist.client.delivery.outcomes import deferred_from
+from metatwist.client.delivery.pulled import Lot, PulledPartition
+from metatwist.client.errors import ClientStopped, NotOwner, Where
+from metatwist.client.interfaces import IFeed
+from metatwist.client.message import ReceivedMessage, TopicPartition
+from metatwist.client.progress import Progress
+
+Commit = Callable[[TopicPartition], object]
+
+
+class PulledBatch:
+    """Messages of one partition, in order.
+
+    They are done when the user says so, with `done` or `commit`; a batch counts as done
+    only when all earlier batches of its partition are, so that progress never covers
+    what was not processed.
+    """
+
+    def __init__(self, lot: Lot, commit: Commit) -> None:
+        self._lot = lot
+        self._commit = commit
+
+    @property
+    def messages(self) -> list[ReceivedMessage]:
+        """One at least."""
+        return self._lot.messages
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Whose they are."""
+        return self._lot.owner.partition
+
+    def done(self) -> None:
+        """They are processed: the next commit may cover them. Idempotent; means nothing
+        when the partition was given up: they will come again somewhere."""
+        self._lot.owner.done(self._lot)
+
+    def commit(self) -> Deferred[None]:
+        """Done, and commit now. Fails with NotOwner when the partition was given up or
+        sought meanwhile, or as the offset storage does. Cancelling stops the wait
+        alone."""
+        if self._lot.is_void:
+            where = Where(None, self.partition.topic, self.partition.partition)
+            return fail(NotOwner("the partition was given up or sought", where))
+        self.done()
+        return _committed(self._commit, self.partition)
+
+
+class Pull:
+    """Gathers the messages of all partitions of a consumer, each in its turn.
+
+    `commit` commits what is done of a partition, now or later (a Deferred or an
+    awaitable). `async for message in pull` iterates
+    until it is stopped; a message counts as done when the next one is asked for, not
+    before, so that leaving the loop early leaves its last message not done.
+    """
+
+    def __init__(self, commit: Commit) -> None:
+        self._commit = commit
+        self._ready: deque[PulledPartition] = deque()
+        self._waiting: deque[tuple[Deferred[PulledBatch], int]] = deque()
+        self._is_serving = False
+        self._is_stopped = False
+
+    def sink(
+        self, feed: IFeed, progress: Progress, context: DeliveryContext
+    ) -> PulledPartition:
+        """The ISink for a partition that the consumer was given."""
+        return PulledPartition(feed, progress, context, self._offer)
+
+    def next_batch(self, most_messages: int = 1000) -> Deferred[PulledBatch]:
+        """The next messages of some partition, `most_messages` at most, as soon as
+        there are any. Several may be asked for at once. Fails with ClientStopped once
+        stopped. Cancelling leaves the messages for the next call."""
+        if most_messages < 1:
+            raise ValueError(f"most_messages must be at least 1, not {most_messages}")
+        if self._is_stopped:
+            return fail(_stopped())
+        waiting: Deferred[PulledBatch] = Deferred()
+        batch = None if self._waiting else self._take(most_messages)
+        if batch is not None:
+            waiting.callback(batch)
+        else:
+            self._waiting.append((waiting, most_messages))
+        return waiting
+
+    def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        return self.messages()
+
+    async def messages(self) -> AsyncIterator[ReceivedMessage]:
+        """See the class."""
+        while True:
+            batch = None if self._waiting else self._take(1)
+            if batch is None:
+                try:
+                    batch = await self.next_batch(1)
+                except ClientStopped:
+                    return
+            yield batch.messages[0]
+            batch.done()
+
+    def stop(self) -> None:
+        """Those who wait fail with ClientStopped, loops end. Idempotent; the sinks are
+        stopped by who asked for them."""
+        self._is_stopped = True
+        waiting, self._waiting = self._waiting, deque()
+        for one, _ in waiting:
+            if not one.called:
+                one.errback(_stopped())
+
+    def _offer(self, partition: PulledPartition) -> None:
+        """A partition has messages that it had not before, or may hand out again."""
+        if partition not in self._ready:
+            self._ready.append(partition)
+        if not self._is_serving:
+            self._is_serving = True
+            try:
+                self._serve()
+            finally:
+                self._is_serving = False
+
+    def _serve(self) -> None:
+        """Those who wait, in order. Taking a batch may make a partition offer its next
+        one at once."""
+        while self._waiting:
+            waiting, most = self._waiting[0]
+            batch = None if waiting.called else self._take(most)
+            if batch is None and not waiting.called:
+                return
+            self._waiting.popleft()
+            if batch is not None:
+                waiting.callback(batch)
+
+    def _take(self, most: int) -> PulledBatch | None:
+        """Of the partition that was longest not asked."""
+        if self._is_stopped:
+            return None
+        while self._ready:
+            partition = self._ready.popleft()
+            lot = partition.take(most)
+            if partition.has_more and partition not in self._ready:
+                self._ready.append(partition)
+            if lot is not None:
+                return PulledBatch(lot, self._commit)
+        return None
+
+
+def _committed(commit: Commit, partition: TopicPartition) -> Deferred[None]:
+    def call() -> Any:
+        answer = commit(partition)
+        return deferred_from(answer) or answer
+
+    return maybeDeferred(call)
+
+
+def _stopped() -> ClientStopped:
+    return ClientStopped("the consumer was stopped")

@@ -1,0 +1,191 @@
+"""The SQLite file of the recover store; blocking calls, by one thread at a time.
+
+One table, one row a message, all columns plain: any tool can read it. WAL with
+`synchronous=FULL`: what was added is on disk when `add` returns.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from attrs import frozen
+
+from metatwist.client.errors import LocalStoreFailed
+from metatwist.client.message import ReceivedMessage
+from metatwist.coordination.names import PartitionName
+
+APPLICATION_ID = 0x4D74_7772
+SCHEMA_VERSION = 1
+
+_SETTINGS = (
+    "PRAGMA locking_mode=EXCLUSIVE",
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+)
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS messages (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic TEXT NOT NULL, group_name TEXT NOT NULL,
+    broker_id INTEGER NOT NULL, partition INTEGER NOT NULL,
+    offset INTEGER NOT NULL, next_offset INTEGER NOT NULL,
+    message_id INTEGER NOT NULL, flag INTEGER NOT NULL, payload BLOB NOT NULL,
+    stored_s REAL NOT NULL, failures INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL,
+    UNIQUE (topic, group_name, broker_id, partition, offset, message_id)
+);
+PRAGMA application_id={APPLICATION_ID};
+PRAGMA user_version={SCHEMA_VERSION};
+COMMIT;
+"""
+_ADD = """
+INSERT OR IGNORE INTO messages (topic, broker_id, partition, offset, next_offset,
+    message_id, flag, payload, group_name, stored_s, error)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_AFTER = """
+SELECT sequence, stored_s, failures, error, topic, broker_id, partition, offset,
+    next_offset, message_id, flag, payload
+FROM messages WHERE topic = ? AND group_name = ? AND sequence > ?
+ORDER BY sequence LIMIT ?
+"""
+
+
+@frozen
+class StoredMessage:
+    """A message in the store.
+
+    Attributes:
+        sequence: rises in the order of insertion.
+        message: as it was received.
+        stored_s: when, in seconds since 1970.
+        failures: of its recovery.
+        error: the last one.
+    """
+
+    sequence: int
+    message: ReceivedMessage
+    stored_s: float
+    failures: int
+    error: str
+
+
+class RecoverFile:
+    """Made by the first call if it is missing; `path` is locked against other
+    processes while it is open. Every call raises LocalStoreFailed."""
+
+    def __init__(self, path: Path, most_messages: int) -> None:
+        self.path = path
+        self._most_messages = most_messages
+        self._open: sqlite3.Connection | None = None
+
+    def add(
+        self, message: ReceivedMessage, group: str, stored_s: float, error: str
+    ) -> None:
+        """Store durably; a message that is there already stays as it is. Refused when
+        there are `most_messages`."""
+        partition = message.partition
+        row = (message.topic, partition.broker_id, partition.partition, *message[2:])
+        with self._used() as file:
+            if self._count(file) >= self._most_messages:
+                raise LocalStoreFailed(
+                    f"{self.path} is full: {self._most_messages} messages wait there"
+                )
+            file.execute(_ADD, (*row, group, stored_s, error))
+
+    def after(
+        self, topic: str, group: str, sequence: int, most: int
+    ) -> list[StoredMessage]:
+        """The next `most` messages of a topic and group behind `sequence`."""
+        with self._used() as file:
+            rows = file.execute(_AFTER, (topic, group, sequence, most)).fetchall()
+        return [_stored(row) for row in rows]
+
+    def delete(self, sequence: int) -> None:
+        """A message is done with."""
+        with self._used() as file:
+            file.execute("DELETE FROM messages WHERE sequence = ?", (sequence,))
+
+    def failed(self, sequence: int, error: str) -> None:
+        """A message could not be recovered, once more."""
+        with self._used() as file:
+            file.execute(
+                "UPDATE messages SET failures = failures + 1, error = ?"
+                " WHERE sequence = ?",
+                (error, sequence),
+            )
+
+    def expire(self, before_s: float) -> int:
+        """Delete what was stored before that time, of all topics; how many."""
+        with self._used() as file:
+            done = file.execute("DELETE FROM messages WHERE stored_s < ?", (before_s,))
+            return done.rowcount
+
+    def count(self) -> int:
+        """How many messages wait."""
+        with self._used() as file:
+            return self._count(file)
+
+    def close(self) -> None:
+        """Let go of the file; a later call opens it again."""
+        opened, self._open = self._open, None
+        if opened is not None:
+            with self._explained():
+                opened.close()
+
+    @contextmanager
+    def _used(self) -> Iterator[sqlite3.Connection]:
+        """The open file, in a transaction. After a failure it is opened anew, so that
+        the next call finds out whether it can be used again."""
+        with self._explained():
+            if self._open is None:
+                self._open = self._opened()
+            try:
+                with self._open:
+                    yield self._open
+            except sqlite3.Error:
+                broken, self._open = self._open, None
+                with suppress(sqlite3.Error):
+                    broken.close()
+                raise
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LocalStoreFailed(f"{self.path}: {error.strerror}") from error
+        except sqlite3.Error as error:
+            raise LocalStoreFailed(f"{self.path}: {error}") from error
+
+    def _opened(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = sqlite3.connect(self.path, timeout=1, check_same_thread=False)
+        try:
+            application = file.execute("PRAGMA application_id").fetchone()[0]
+            version = file.execute("PRAGMA user_version").fetchone()[0]
+            tables = file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            ours = (application, version) == (APPLICATION_ID, SCHEMA_VERSION)
+            if tables and not ours:
+                raise LocalStoreFailed(f"{self.path} is no recover store of ours")
+            for setting in _SETTINGS:
+                file.execute(setting)
+            file.executescript(_SCHEMA)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    @staticmethod
+    def _count(file: sqlite3.Connection) -> int:
+        found: int = file.execute("SELECT count(*) FROM messages").fetchone()[0]
+        return found
+
+
+def _stored(row: tuple[object, ...]) -> StoredMessage:
+    sequence, stored_s, failures, error, topic, broker_id, partition, *rest = row
+    name = PartitionName(broker_id, partition)  # type: ignore[arg-type]
+    message = ReceivedMessage(topic, name, *rest)  # type: ignore[arg-type]
+    return StoredMessage(sequence, message, stored_s, failures, error)  # type: ignore[arg-type]

@@ -1,0 +1,295 @@
+"""Pull mode: batches, loops, what counts as done, and partitions that go away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
+from twisted.trial.unittest import SynchronousTestCase
+
+from metatwist.client.delivery.pulled import PulledPartition
+from metatwist.client.delivery.pulling import Pull, PulledBatch
+from metatwist.client.errors import ClientStopped, NotOwner, OffsetStorageFailed
+from metatwist.client.events import FilterFailed
+from metatwist.client.message import ReceivedMessage, TopicPartition
+from metatwist.coordination.names import PartitionName
+from tests.client.delivery.scripted import AT, SIZE, Bench, number_of
+
+OTHER = TopicPartition("orders", PartitionName(0, 4))
+
+
+class PullCase(SynchronousTestCase):
+    """A Pull over benches; `committed` are the partitions of commits, with how far
+    their progress was."""
+
+    def setUp(self) -> None:
+        self.committed: list[int] = []
+        self.commit_answer: Any = None
+        self.pull = Pull(self._commit)
+        self.bench = Bench(10)
+
+    def _commit(self, partition: TopicPartition) -> Any:
+        self.committed.append(self.bench.done)
+        return self.commit_answer
+
+    def _sink(self, bench: Bench | None = None, **options: Any) -> PulledPartition:
+        bench = bench or self.bench
+        sink = self.pull.sink(bench.feed, bench.progress, bench.context(**options))
+        sink.start()
+        return sink
+
+    def _next(self, most: int = 1000) -> PulledBatch:
+        return self.successResultOf(self.pull.next_batch(most))
+
+
+def numbers_of(batch: PulledBatch) -> list[int]:
+    """The numbers of its messages."""
+    return [number_of(one) for one in batch.messages]
+
+
+class BatchTest(PullCase):
+    """Explicit batches."""
+
+    def test_as_much_as_wanted(self) -> None:
+        """A batch has at most as many messages as asked for, of one fetch, in order;
+        memory is given back when all are handed out."""
+        self._sink()
+        self.assertEqual([0, 1, 2], numbers_of(self._next(3)))
+        self.assertEqual(1, len(self.bench.feed.in_use))
+        last = self._next(3)
+        self.assertEqual(([3], AT), (numbers_of(last), last.partition))
+        self.assertEqual([4, 5, 6, 7], numbers_of(self._next()))
+        self.assertEqual([8, 9], numbers_of(self._next()))
+        self.assertEqual([], self.bench.feed.in_use)
+        self.assertRaises(ValueError, self.pull.next_batch, 0)
+
+    def test_waiting(self) -> None:
+        """Those who wait are served in order; a cancelled one takes nothing."""
+        first, second, third = (self.pull.next_batch(1) for _ in range(3))
+        first.cancel()
+        self.failureResultOf(first, CancelledError)
+        self._sink()
+        self.assertEqual([0], numbers_of(self.successResultOf(second)))
+        self.assertEqual([1], numbers_of(self.successResultOf(third)))
+        self.assertEqual([2, 3], numbers_of(self._next()))
+
+    def test_fair(self) -> None:
+        """Partitions take turns."""
+        other = Bench(8, at=OTHER)
+        self._sink()
+        self._sink(other)
+        turns = [self._next(2).partition for _ in range(6)]
+        self.assertEqual([AT, OTHER] * 3, turns)
+
+    def test_done(self) -> None:
+        """Progress moves when a batch is done, and never past one that is not."""
+        self._sink()
+        first, second, third = self._next(2), self._next(2), self._next(2)
+        second.done()
+        third.done()
+        self.assertEqual(0, self.bench.done)
+        first.done()
+        first.done()
+        self.assertEqual((6, 6), (self.bench.done, self.bench.progress.done_count))
+
+    def test_commit(self) -> None:
+        """`commit` is `done`, then the consumer's commit, whose failure it has."""
+        self._sink()
+        committing: Deferred[None] = Deferred()
+        self.commit_answer = committing
+        committed = self._next(2).commit()
+        self.assertNoResult(committed)
+        committing.callback(None)
+        self.successResultOf(committed)
+        self.commit_answer = fail(OffsetStorageFailed("no"))
+        self.failureResultOf(self._next(2).commit(), OffsetStorageFailed)
+
+        async def coroutine() -> None:
+            await succeed(None)
+
+        self.commit_answer = coroutine()
+        self.successResultOf(self._next(2).commit())
+        self.assertEqual([2, 4, 6], self.committed)
+
+    def test_filter_and_duplicates(self) -> None:
+        """What is filtered out, or was consumed before, is never seen, and is passed
+        in order, whole batches of it too."""
+        window = self.bench.duplicates.window(AT)
+        window.record(self.bench.feed._batch().messages[:1])
+        self.bench.feed.in_use.clear()
+        self.bench.feed.next_number = 0
+
+        def accepts(one: ReceivedMessage) -> bool:
+            if number_of(one) == 2:
+                raise ValueError
+            return number_of(one) not in (3, 4, 5, 6, 7, 9)
+
+        self._sink(accepts=accepts)
+        first, second = self._next(), self._next()
+        self.assertEqual(([1], [8]), (numbers_of(first), numbers_of(second)))
+        second.done()
+        self.assertEqual(0, self.bench.done)
+        first.done()
+        self.assertEqual(10, self.bench.done)
+        self.assertEqual(1, len(self.bench.told(FilterFailed)))
+        self.assertEqual([], self.bench.feed.in_use)
+
+    def test_nothing_wanted_for_long(self) -> None:
+        """Any number of batches in a row may be filtered out."""
+        bench = Bench(5000, batch_size=1)
+        self._sink(bench, accepts=lambda one: number_of(one) == 4999)
+        self.assertEqual([4999], numbers_of(self._next()))
+        self.assertEqual(4999, bench.done)
+
+    def test_hold(self) -> None:
+        """Nothing of a held partition is handed out, and nobody waits for nothing when
+        it goes on."""
+        sink = self._sink()
+        sink.hold("paused")
+        waiting = self.pull.next_batch(1)
+        self.assertNoResult(waiting)
+        sink.unhold("paused")
+        self.assertEqual([0], numbers_of(self.successResultOf(waiting)))
+        self.assertEqual([1], numbers_of(self._next(1)))
+
+    def test_seek(self) -> None:
+        """A seek drops what was fetched; batches from before count for nothing."""
+        sink = self._sink()
+        before = self._next(2)
+        sink.seek(6 * SIZE)
+        before.done()
+        self.assertEqual(6, self.bench.done)
+        self.failureResultOf(before.commit(), NotOwner)
+        self.assertEqual([6, 7, 8, 9], numbers_of(self._next()))
+
+
+class EndTest(PullCase):
+    """Partitions that go away."""
+
+    def test_stop_waits_for_what_is_out(self) -> None:
+        """It fires when the last batch that the user has is done; what was not handed
+        out is dropped."""
+        sink = self._sink()
+        batch = self._next(2)
+        stopped = sink.stop(10)
+        self.assertNoResult(stopped)
+        self.assertNoResult(self.pull.next_batch())
+        batch.done()
+        self.successResultOf(stopped)
+        self.assertEqual((2, []), (self.bench.done, self.bench.feed.in_use))
+        self.assertEqual([], self.bench.clock.getDelayedCalls())
+        self.assertIsNone(self.bench.feed.waiter)
+
+    def test_stop_in_bounded_time(self) -> None:
+        """What is not done in time is lost: done means nothing, commit fails."""
+        sink = self._sink()
+        batch = self._next(2)
+        stopped = sink.stop(10)
+        self.bench.clock.advance(10)
+        self.successResultOf(stopped)
+        batch.done()
+        self.assertEqual(0, self.bench.done)
+        self.failureResultOf(batch.commit(), NotOwner)
+        self.assertEqual([], self.committed)
+
+    def test_stop_with_nothing_out(self) -> None:
+        """It fires at once."""
+        self.successResultOf(self._sink().stop(10))
+        self.assertEqual([], self.bench.feed.in_use)
+
+    def test_waiting_ones_get_all_that_comes(self) -> None:
+        """Several who wait are served as soon as there is something, in order."""
+        waiting = [self.pull.next_batch() for _ in range(4)]
+        self._sink()
+        firsts = [numbers_of(self.successResultOf(one))[0] for one in waiting[:3]]
+        self.assertEqual([0, 4, 8], firsts)
+        self.assertNoResult(waiting[3])
+        self.bench.feed.add(1)
+        self.assertEqual([10], numbers_of(self.successResultOf(waiting[3])))
+
+    def test_abandon(self) -> None:
+        """The progress stays as it is from then on."""
+        sink = self._sink()
+        batch = self._next(2)
+        sink.abandon()
+        batch.done()
+        self.assertEqual(0, self.bench.done)
+        self.failureResultOf(batch.commit(), NotOwner)
+        self.successResultOf(sink.stop(10))
+
+    def test_pull_stopped(self) -> None:
+        """Those who wait, and those who come later, fail with ClientStopped."""
+        waiting = self.pull.next_batch()
+        self.pull.stop()
+        self.pull.stop()
+        self.failureResultOf(waiting, ClientStopped)
+        self.failureResultOf(self.pull.next_batch(), ClientStopped)
+
+    def test_feed_that_stops(self) -> None:
+        """Its end is quiet."""
+        sink = self._sink(Bench(0, at=OTHER))
+        sink._feed.stop()
+        self.successResultOf(sink.stop(1))
+
+
+class LoopTest(PullCase):
+    """`async for`."""
+
+    def test_done_when_the_next_is_asked_for(self) -> None:
+        """While a message is processed it is not done; the one before is."""
+        gates: list[Deferred[None]] = []
+        seen: list[int] = []
+
+        async def loop() -> None:
+            async for one in self.pull:
+                seen.append(number_of(one))
+                gates.append(Deferred())
+                await gates[-1]
+
+        looping = Deferred.fromCoroutine(loop())
+        sink = self._sink()
+        self.assertEqual(([0], 0), (seen, self.bench.done))
+        gates[0].callback(None)
+        self.assertEqual(([0, 1], 1), (seen, self.bench.done))
+        stopped = sink.stop(10)
+        self.assertNoResult(stopped)
+        gates[1].callback(None)
+        self.successResultOf(stopped)
+        self.assertEqual(([0, 1], 2), (seen, self.bench.done))
+        self.pull.stop()
+        self.successResultOf(looping)
+
+    def test_left_early(self) -> None:
+        """The message at which a loop is left is not done: it comes again after a
+        restart."""
+
+        async def first_of(messages: AsyncIterator[ReceivedMessage]) -> int:
+            async for one in messages:
+                if number_of(one) == 2:
+                    raise ValueError
+            return -1
+
+        self._sink()
+        messages = self.pull.messages()
+        looping = Deferred.fromCoroutine(first_of(messages))
+        self.failureResultOf(looping, ValueError)
+        self.assertEqual(2, self.bench.done)
+
+    def test_all(self) -> None:
+        """Everything of all partitions arrives."""
+        other = Bench(7, at=OTHER)
+        self._sink()
+        self._sink(other)
+        seen: list[tuple[TopicPartition, int]] = []
+
+        async def loop() -> None:
+            async for one in self.pull:
+                at = TopicPartition(one.topic, one.partition)
+                seen.append((at, number_of(one)))
+
+        looping = Deferred.fromCoroutine(loop())
+        self.assertEqual(17, len(set(seen)))
+        self.assertEqual((10, 7), (self.bench.done, other.done))
+        self.pull.stop()
+        self.successResultOf(looping)

@@ -1,0 +1,1 @@
+"""Where consumers keep their offsets."""
