@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 from attrs import evolve
 from twisted.application.service import Service
@@ -16,25 +17,32 @@ from metatwist.client.consumer import Consumer, ConsumerContext
 from metatwist.client.delivery.recover_store import RecoverStore
 from metatwist.client.errors import ClientStopped
 from metatwist.client.ground import Ground, on_addresses, on_coordinator, on_zookeeper
-from metatwist.client.group.fixed import FixedAssignment
+from metatwist.client.group.fixed import FixedAssignment, Partitions, all_partitions
+from metatwist.client.group.identity import unique_id
 from metatwist.client.group.membership import GroupMembership
 from metatwist.client.hooks import ConsumerHooks
 from metatwist.client.interfaces import IAssignment
+from metatwist.client.message import TopicPartition
 from metatwist.client.offsets.coordinator import CoordinatorOffsets
 from metatwist.client.offsets.file import FileOffsets
 from metatwist.client.offsets.interface import IOffsetStorage
 from metatwist.client.offsets.memory import MemoryOffsets
 from metatwist.client.producing.lanes import ProducerContext
+from metatwist.client.producing.one_way import OneWayProducer, OneWaySettings
 from metatwist.client.producing.ordered import OrderedProducer, OrderedSettings
 from metatwist.client.producing.producer import Producer
-from metatwist.client.producing.selectors import Selector
+from metatwist.client.producing.selectors import ByKey, Selector
 from metatwist.client.reading.browser import BrowseLimits, BrowserContext, TopicBrowser
+from metatwist.client.reading.source import PartitionSource
+from metatwist.client.reading.starting import KeptRange, range_of
 from metatwist.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
-from metatwist.client.statistics import BrokerStats, stats_of
+from metatwist.client.statistics import BrokerStats, ask_each, check_item
 from metatwist.coordination.interface import ICoordinator
-from metatwist.coordination.names import PartitionName
+from metatwist.coordination.names import PartitionName, consumer_id
 
+_Producer = Producer | OrderedProducer | OneWayProducer
 _NO_HOOKS = ConsumerHooks()
+_Child = TypeVar("_Child", Producer, OrderedProducer, Consumer)
 
 
 class MetaClient(Service):
@@ -75,8 +83,11 @@ class MetaClient(Service):
             self._ground = on_coordinator(reactor, coordinator, settings)
         else:
             self._ground = on_addresses(reactor, brokers, settings)
-        self._children: dict[Producer | OrderedProducer | Consumer, None] = {}
-        self._browsers: set[TopicBrowser] = set()
+        self._producing = ProducerContext(
+            reactor, self._ground.brokers, self._ground.discovery
+        )
+        self._children: dict[_Producer | Consumer, None] = {}
+        self._browsers: WeakSet[TopicBrowser] = WeakSet()
         self._recover_store: RecoverStore | None = None
         self._stopping: list[Deferred[None]] | None = None
         self._stopped = False
@@ -120,9 +131,9 @@ class MetaClient(Service):
 
     async def _stop(self, deadline_s: float | None) -> None:
         children = tuple(self._children)
-        for kind in (Consumer, (Producer, OrderedProducer)):
-            ending = [one.stop(deadline_s) for one in children if isinstance(one, kind)]
-            await DeferredList(ending)
+        for first in (True, False):
+            its = [one for one in children if isinstance(one, Consumer) is first]
+            await DeferredList([one.stop(deadline_s) for one in its])
         for browser in tuple(self._browsers):
             browser.close()
         if self._recover_store is not None:
@@ -155,19 +166,41 @@ class MetaClient(Service):
         """A producer; `selector` chooses partitions, round robin when None. Raises
         ClientStopped."""
         self._check()
-        return self._child(Producer(settings, self._producer_context(), selector))
+        producer = Producer(settings, self._producing, selector)
+        self._children[producer] = None
+        return producer
 
-    def ordered_producer(self, settings: OrderedSettings) -> OrderedProducer:
-        """A producer that parks what its partition cannot take now (spec client 8)."""
+    def ordered_producer(
+        self, settings: OrderedSettings, pick: Selector | None = None
+    ) -> OrderedProducer:
+        """A producer that keeps the order of each partition, and parks in a local file
+        what that cannot take now; `pick` chooses among the configured partitions, by
+        key when None (spec client 8). Raises ClientStopped."""
         self._check()
-        return self._child(OrderedProducer(settings, self._producer_context()))
+        ordered = OrderedProducer(settings, self._producing, pick or ByKey())
+        self._children[ordered] = None
+        ordered.startService()
+        return ordered
+
+    def one_way_producer(
+        self,
+        settings: OneWaySettings = OneWaySettings(),  # noqa: B008
+        selector: Selector | None = None,
+    ) -> OneWayProducer:
+        """A producer whose `send` neither waits nor raises (spec client 7). Raises
+        ClientStopped."""
+        self._check()
+        one_way = OneWayProducer(settings, self._producing, selector)
+        self._children[one_way] = None
+        one_way.startService()
+        return one_way
 
     def consumer(
         self,
         group: str | ConsumerSettings,
         *,
         offsets: IOffsetStorage | None = None,
-        partitions: Sequence[PartitionName] | None = None,
+        partitions: Partitions | Sequence[PartitionName] | None = None,
         hooks: ConsumerHooks = _NO_HOOKS,
     ) -> Consumer:
         """A member of a group.
@@ -177,7 +210,8 @@ class MetaClient(Service):
             offsets: where offsets are kept, closed with the consumer; the coordinator
                 when None, or memory where there is none: then every start begins as
                 `settings.start` says.
-            partitions: read these of each topic, without sharing them in the group.
+            partitions: read these, of every topic or by topic, without sharing them in
+                the group.
             hooks: what is called around a rebalance, and with events.
 
         Raises ValueError for a bad group, ClientStopped.
@@ -227,25 +261,51 @@ class MetaClient(Service):
         """
         return self._ground.discovery.partitions(topic)
 
+    def kept(self, partition: TopicPartition) -> Deferred[KeptRange]:
+        """What its broker keeps of a partition now: from where to where, in bytes.
+
+        Fails with NotConnected, RequestRefused, RequestTimedOut. Cancelling ends the
+        wait.
+        """
+        return Deferred.fromCoroutine(self._kept(partition))
+
+    async def _kept(self, partition: TopicPartition) -> KeptRange:
+        ground, broker_id = self._ground, partition.partition.broker_id
+        timeout_s = self.settings.connection.request_timeout_s
+        source = PartitionSource(broker_id, ground.brokers, ground.discovery)
+        try:
+            link = await source.link(timeout_s)
+            return await range_of(link, partition, timeout_s)
+        finally:
+            source.close()
+
     def stats(self, item: str = "") -> Deferred[dict[str, BrokerStats]]:
-        """What the connected brokers answer to `stats` (spec client 19), by address: a
-        dead one has its error there and delays no other beyond `request_timeout_s`.
-        Never fails. Cancelling ends the wait."""
-        return stats_of(self._ground.brokers.links, item)
+        """What the brokers that the client deals with answer to `stats` (spec client
+        19), by address; `config` is in `raw`.
+
+        One that does not answer has its error there, and delays the others by
+        `request_timeout_s` for connecting and as much for the answer at most. Never
+        fails. Cancelling ends the wait. Raises ValueError for an item that is neither
+        empty nor one word.
+        """
+        check_item(item)
+        brokers = self._ground.brokers
+        addresses = [link.address for link in brokers.links]
+        if self._is_ending:
+            error = ClientStopped("the client was stopped")
+            return succeed({one: BrokerStats(one, error=error) for one in addresses})
+        timeout_s = self.settings.connection.request_timeout_s
+        return ask_each(brokers, addresses, item, timeout_s)
 
     # -- inside ------------------------------------------------------------------------
 
+    @property
+    def _is_ending(self) -> bool:
+        return self._stopped or self._stopping is not None
+
     def _check(self) -> None:
-        if self._stopped or self._stopping is not None:
+        if self._is_ending:
             raise ClientStopped("the client was stopped")
-
-    def _child(self, child: Any) -> Any:
-        self._children[child] = None
-        return child
-
-    def _producer_context(self) -> ProducerContext:
-        ground = self._ground
-        return ProducerContext(self._reactor, ground.brokers, ground.discovery)
 
     def _offsets(self, group: str) -> IOffsetStorage:
         ground = self._ground
@@ -254,20 +314,24 @@ class MetaClient(Service):
         return CoordinatorOffsets(ground.coordinator, ground.layout, group)
 
     def _assignment(
-        self, settings: ConsumerSettings, partitions: Sequence[PartitionName] | None
+        self,
+        settings: ConsumerSettings,
+        partitions: Partitions | Sequence[PartitionName] | None,
     ) -> IAssignment:
         ground = self._ground
-        if partitions is not None:
-            return FixedAssignment(partitions)
-        if ground.coordinator is None:
-            return FixedAssignment(ground.discovery.partitions)
-        return GroupMembership(
-            self._reactor,
-            ground.coordinator,
-            ground.layout,
-            settings,
-            self.settings.session_timeout_s,
-        )
+        if partitions is None and ground.coordinator is not None:
+            return GroupMembership(
+                self._reactor,
+                ground.coordinator,
+                ground.layout,
+                settings,
+                self.settings.session_timeout_s,
+            )
+        me = consumer_id(settings.group, settings.consumer_id or unique_id())
+        if partitions is None:
+            every = all_partitions(ground.discovery)
+            return FixedAssignment(every, me, self._reactor)
+        return FixedAssignment(partitions, me, self._reactor)
 
     def _consumer(
         self,
@@ -285,7 +349,8 @@ class MetaClient(Service):
             rejection=self._recovery_store(),
             ended=lambda consumer: self._children.pop(consumer, None),
         )
-        consumer: Consumer = self._child(Consumer(context, settings, hooks))
+        consumer = Consumer(context, settings, hooks)
+        self._children[consumer] = None
         return consumer
 
     def _recovery_store(self) -> RecoverStore:

@@ -13,9 +13,7 @@ from twisted.python.failure import Failure
 
 from metatwist.client.bounded import at_most
 from metatwist.client.commits import Commits
-from metatwist.client.delivery.delivery import Delivery
-from metatwist.client.delivery.duplicates import Duplicates
-from metatwist.client.delivery.interface import DeliveryContext, Filter, ISink
+from metatwist.client.delivery.interface import Filter
 from metatwist.client.delivery.pulling import Pull, PulledBatch
 from metatwist.client.delivery.rejection import IRejection, as_rejection
 from metatwist.client.errors import ClientStopped
@@ -26,13 +24,11 @@ from metatwist.client.hooks import ConsumerHooks
 from metatwist.client.interfaces import IAssignment, IBrokers, IDiscovery
 from metatwist.client.message import ReceivedMessage, TopicPartition
 from metatwist.client.offsets.interface import CommitOutcome, IOffsetStorage
-from metatwist.client.progress import Progress
 from metatwist.client.reading.budget import PrefetchBudget
 from metatwist.client.reading.context import ReadingContext
 from metatwist.client.reading.feed import PartitionFeed
 from metatwist.client.settings import ConsumerSettings
-
-Listener = Callable[..., Any]
+from metatwist.client.subscriptions import Listener, Subscription, Subscriptions
 
 
 class ConsumerState(Enum):
@@ -43,26 +39,6 @@ class ConsumerState(Enum):
     RUNNING = "running"
     STOPPING = "stopping"
     STOPPED = "stopped"
-
-
-@frozen
-class Subscription:
-    """A topic, and what becomes of its messages.
-
-    Attributes:
-        listener: called with each message, in order within a partition; None where
-            messages are pulled. It may answer a Deferred or be a coroutine function.
-        accepts: messages it finds false are skipped and count as done.
-        rejection: what happens to a message that failed too often.
-        manual_ack: the listener is called with `(message, acks)` and decides what is
-            done.
-    """
-
-    topic: str
-    listener: Listener | None
-    accepts: Filter | None
-    rejection: IRejection
-    manual_ack: bool
 
 
 @frozen
@@ -103,13 +79,11 @@ class Consumer:
         self.state = ConsumerState.NEW
         self._context = context
         self._hooks = hooks
-        self._subscriptions: dict[str, Subscription] = {}
-        self._duplicates = Duplicates(settings.delivery.remembered)
         self._commits = Commits(
             context.clock, context.storage, settings.commit, self._emit
         )
         self._pull = Pull(self._commit_pulled)
-        self._contexts: dict[str, DeliveryContext] = {}
+        self._subscriptions = Subscriptions(self, context.clock, self._pull, self._emit)
         self._holding = Holding(self._held_context(), hooks, settings.stop_timeout_s)
         self._starting: Deferred[None] | None = None
         self._stopping: list[Deferred[None]] = []
@@ -127,30 +101,25 @@ class Consumer:
     ) -> Consumer:
         """Read this topic; before `start`. Returns the consumer, for the next one.
 
-        See `Subscription`; `rejection` is an `IRejection`, a function of message and
-        error, or None for the client's default. Raises ValueError for a topic that is
-        blank, has a comma or is subscribed already, ClientStopped after `start`.
+        See `Subscription`; `rejection` is an `IRejection`, a function of
+        `(message, error, group, consumer)`, or None for the client's default. Raises
+        ValueError for a topic that is blank, has a comma or is subscribed already,
+        ClientStopped after `start`.
         """
         if self.state is not ConsumerState.NEW:
             raise ClientStopped(f"the consumer is {self.state.value}: subscribe before")
-        if not topic.strip() or "," in topic or " " in topic:
-            raise ValueError(f"{topic!r} is no name of a topic")
-        if topic in self._subscriptions:
-            raise ValueError(f"topic {topic} is subscribed already")
-        if listener is None and manual_ack:
-            raise ValueError(
-                "manual_ack is for listeners: pulled batches have commit()"
-            )
-        policy = self._context.rejection if rejection is None else rejection
-        self._subscriptions[topic] = Subscription(
-            topic, listener, accepts, as_rejection(policy), manual_ack
+        policy = (
+            self._context.rejection if rejection is None else as_rejection(rejection)
+        )
+        self._subscriptions.add(
+            Subscription(topic, listener, accepts, policy, manual_ack)
         )
         return self
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
         """In the order they were made."""
-        return tuple(self._subscriptions.values())
+        return self._subscriptions.all
 
     # -- life --------------------------------------------------------------------------
 
@@ -161,15 +130,16 @@ class Consumer:
         events. Fails with DuplicateConsumer, GroupError, ClientStopped; the consumer is
         stopped then. Cancelling stops it too.
         """
-        if self.state is not ConsumerState.NEW or not self._subscriptions:
-            text = "subscribe first" if self._subscriptions == {} else "start it once"
+        if self.state is not ConsumerState.NEW or not self._subscriptions.all:
+            text = "subscribe first" if not self._subscriptions.all else "start it once"
             raise ClientStopped(f"the consumer is {self.state.value}: {text}")
         self.state = ConsumerState.STARTING
         self._commits.start()
+        self._subscriptions.recoveries.start()
         started: Deferred[None] = Deferred(lambda _: self._give_up_start())
         self._starting = started
         joining = self._context.assignment.start(
-            self._holding, frozenset(self._subscriptions)
+            self._holding, self._subscriptions.topics
         )
         joining.addCallbacks(self._joined, self._not_joined)
         return started
@@ -218,9 +188,11 @@ class Consumer:
 
     async def _stop(self, limit_s: float) -> None:
         clock = self._context.clock
+        recovering = self._subscriptions.recoveries.stop()
         leaving = self._context.assignment.stop()
         if not await at_most(clock, limit_s, leaving, "leaving the group"):
             self._holding.lose(self.assigned)
+        await recovering
         self._commits.stop()
         self._pull.stop()
         if self._context.own_storage:
@@ -357,30 +329,7 @@ class Consumer:
             storage=self._context.storage,
             commits=self._commits,
             open_feed=open_feed,
-            open_sink=self._open_sink,
+            open_sink=self._subscriptions.open_sink,
             emit=self._emit,
             backoff=self.settings.fetch.failure,
-        )
-
-    def _open_sink(self, feed: PartitionFeed, progress: Progress) -> ISink:
-        topic = feed.partition.topic
-        subscription = self._subscriptions[topic]
-        context = self._contexts.get(topic)
-        if context is None:
-            context = self._contexts[topic] = self._delivery_context(subscription)
-        if subscription.listener is None:
-            return self._pull.sink(feed, progress, context)
-        return Delivery(feed, progress, subscription.listener, context)
-
-    def _delivery_context(self, subscription: Subscription) -> DeliveryContext:
-        return DeliveryContext(
-            clock=self._context.clock,
-            group=self.settings.group,
-            rejection=subscription.rejection,
-            duplicates=self._duplicates,
-            settings=self.settings.delivery,
-            accepts=subscription.accepts,
-            emit=self._emit,
-            consumer=self,
-            manual_ack=subscription.manual_ack,
         )

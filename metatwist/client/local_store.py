@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
-from twisted.internet.threads import deferToThreadPool
-from twisted.python.threadpool import ThreadPool
 
 from metatwist.client.errors import LocalStoreFailed
 from metatwist.client.message import Message, TopicPartition
+from metatwist.client.one_thread import OneThread
 from metatwist.coordination.names import PartitionName
 
 Run = Callable[..., Deferred[Any]]
@@ -50,7 +49,7 @@ _INSERT = (
 )
 _OLDEST = (
     "SELECT id, attribute, body, key FROM parked"
-    " WHERE topic=? AND broker_id=? AND partition=? ORDER BY id LIMIT ?"
+    " WHERE topic=? AND broker_id=? AND partition=? AND id>? ORDER BY id LIMIT ?"
 )
 
 
@@ -136,12 +135,12 @@ class _Table:
                     connection.execute("ROLLBACK")
                 raise
 
-    def oldest(self, place: TopicPartition, most: int) -> list[Parked]:
+    def oldest(self, place: TopicPartition, most: int, after: int) -> list[Parked]:
         """The first of a place, in order."""
         with self._explained():
             rows = (
                 self._usable()
-                .execute(_OLDEST, (place.topic, *_numbers(place), most))
+                .execute(_OLDEST, (place.topic, *_numbers(place), after, most))
                 .fetchall()
             )
         return [
@@ -196,30 +195,15 @@ def _make_file(path: Path) -> None:
         os.close(directory)
 
 
-class StoreThread:
-    """The one thread of a store."""
-
-    def __init__(self, reactor: Any) -> None:
-        self._reactor = reactor
-        self._pool = ThreadPool(0, 1, "metatwist local store")
-        self._pool.start()
-
-    def run(self, call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-        """Call on the thread; fires on the reactor's with the outcome."""
-        return deferToThreadPool(self._reactor, self._pool, call, *arguments)
-
-    def stop(self) -> None:
-        """To be called when nothing runs any more."""
-        self._pool.stop()
-
-
 class LocalStore:
     """Parked messages by place, which is a topic and partition.
 
     `run` calls on a thread, never two calls at once, and `ended` is called when the
-    store is closed; see `on_thread`. All Deferreds fail with LocalStoreFailed;
-    cancelling one stops the wait, not the work. `counts` has the places that are not
-    empty, `size_bytes` is that of all bodies; both are of the last call that ended.
+    store is closed; see `on_thread`. All Deferreds fail with LocalStoreFailed, or with
+    ClientStopped once it is closed; cancelling one stops the wait, not the work.
+
+    `counts` has the places that are not empty, `size_bytes` is that of all bodies; both
+    are of the last call that ended.
     """
 
     def __init__(
@@ -243,7 +227,7 @@ class LocalStore:
         cls, reactor: Any, path: Path, limits: StoreLimits | None = None
     ) -> LocalStore:
         """One with a thread of its own."""
-        thread = StoreThread(reactor)
+        thread = OneThread(reactor, f"local store {path.name}")
         return cls(path, thread.run, thread.stop, limits)
 
     def open(self) -> Deferred[None]:
@@ -296,9 +280,11 @@ class LocalStore:
             f" {limits.most_bytes} bytes are kept"
         )
 
-    def oldest(self, place: TopicPartition, most: int) -> Deferred[list[Parked]]:
-        """The first ones of a place, in order."""
-        return self._run(self._table.oldest, place, most)
+    def oldest(
+        self, place: TopicPartition, most: int, after: int = 0
+    ) -> Deferred[list[Parked]]:
+        """The first ones of a place behind the id `after`, in order."""
+        return self._run(self._table.oldest, place, most, after)
 
     def remove(self, place: TopicPartition, parked: Sequence[Parked]) -> Deferred[None]:
         """Delete some of a place; fires when durable."""

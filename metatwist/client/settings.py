@@ -190,6 +190,27 @@ class CommitSettings:
 
 
 @frozen
+class RecoverySettings:
+    """When messages of the recover store are delivered again (spec client 13).
+
+    Attributes:
+        first_s: after the start.
+        period_s: from the end of one pass to the next
+            (`recoverMessageIntervalInMills`).
+        expiry_s: messages that have been stored for longer are deleted; None keeps
+            them for ever.
+        listener_timeout_s: as in DeliverySettings.
+        stop_timeout_s: how long a stop waits for a running listener.
+    """
+
+    first_s: float = _seconds(5)
+    period_s: float = _seconds(300)
+    expiry_s: float | None = field(default=None, validator=_or_none)
+    listener_timeout_s: float | None = field(default=None, validator=_or_none)
+    stop_timeout_s: float = _seconds(10)
+
+
+@frozen
 class ConsumerSettings:
     """A consumer of a group.
 
@@ -209,6 +230,7 @@ class ConsumerSettings:
     stop_timeout_s: float = _seconds(10)
     fetch: FetchSettings = FetchSettings()
     delivery: DeliverySettings = DeliverySettings()
+    recovery: RecoverySettings = RecoverySettings()
     commit: CommitSettings = CommitSettings()
 
     def __attrs_post_init__(self) -> None:

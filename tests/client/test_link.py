@@ -207,10 +207,12 @@ class Asking(LinkCase):
         first = self.link.extensions()
         self.clock.advance(0)
         self.assertEqual(transport.value(), StatsCommand("extensions", 0).encode())
-        body = b"STATS\r\nextensions poll\r\nEND\r\n"
+        topics = b"partitions extensions 4\r\npartitions t 4\r\n"
+        body = b"STATS\r\nextensions poll partitions\r\n" + topics + b"END\r\n"
         self.answer(ResultReply(200, 0, body).encode())
-        self.assertEqual(self.successResultOf(first), frozenset({"poll"}))
-        self.assertEqual(self.successResultOf(self.link.extensions()), {"poll"})
+        known = {"poll", "partitions"}
+        self.assertEqual(self.successResultOf(first), known)
+        self.assertEqual(self.successResultOf(self.link.extensions()), known)
         self.endpoint.lose()
         self.clock.advance(4)
         self.endpoint.accept()

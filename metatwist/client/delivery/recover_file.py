@@ -19,6 +19,7 @@ from metatwist.coordination.names import PartitionName
 
 APPLICATION_ID = 0x4D74_7772
 SCHEMA_VERSION = 1
+_SPARES = 100
 
 _SETTINGS = (
     "PRAGMA locking_mode=EXCLUSIVE",
@@ -74,10 +75,19 @@ class StoredMessage:
 
 class RecoverFile:
     """Made by the first call if it is missing; `path` is locked against other
-    processes while it is open. Every call raises LocalStoreFailed."""
+    processes while it is open. Every call raises LocalStoreFailed.
 
-    def __init__(self, path: Path, most_messages: int) -> None:
+    With `spare`, a file that another process has open is left to it: the first one free
+    of `<path>`, `<path>-1`, `<path>-2` ... is taken, and `path` says which.
+    """
+
+    def __init__(self, path: Path, most_messages: int, spare: bool = False) -> None:
         self.path = path
+        self._paths = [path]
+        if spare:
+            self._paths += [
+                path.with_name(f"{path.name}-{number}") for number in range(1, _SPARES)
+            ]
         self._most_messages = most_messages
         self._open: sqlite3.Connection | None = None
 
@@ -161,8 +171,19 @@ class RecoverFile:
             raise LocalStoreFailed(f"{self.path}: {error}") from error
 
     def _opened(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = sqlite3.connect(self.path, timeout=1, check_same_thread=False)
+        self._paths[0].parent.mkdir(parents=True, exist_ok=True)
+        for path in self._paths:
+            self.path = path
+            try:
+                return self._opened_at(path)
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or path is self._paths[-1]:
+                    raise
+        raise AssertionError("there is one path at least")
+
+    def _opened_at(self, path: Path) -> sqlite3.Connection:
+        limit_s = 1 if len(self._paths) == 1 else 0.1
+        file = sqlite3.connect(path, timeout=limit_s, check_same_thread=False)
         try:
             application = file.execute("PRAGMA application_id").fetchone()[0]
             version = file.execute("PRAGMA user_version").fetchone()[0]

@@ -44,8 +44,15 @@ class RecoverStore:
 
     @classmethod
     def in_directory(cls, reactor: Any, directory: str | Path) -> RecoverStore:
-        """The store of a directory, which is made when it is needed."""
-        return cls(reactor, Path(directory) / FILE_NAME)
+        """The store of a directory, which is made when it is needed.
+
+        Several processes may have the same directory: each takes the first of its files
+        that no other has open, and what a process that is gone has left comes again to
+        the next one that takes its file.
+        """
+        store = cls(reactor, Path(directory) / FILE_NAME)
+        store._file = RecoverFile(store.path, MOST_MESSAGES, spare=True)
+        return store
 
     @property
     def path(self) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import field, frozen
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.task import deferLater
@@ -22,30 +21,10 @@ from metatwist.client.delivery.recover_store import RecoverStore
 from metatwist.client.delivery.stopping import Stopping
 from metatwist.client.errors import ClientStopped, LocalStoreFailed
 from metatwist.client.message import ReceivedMessage
+from metatwist.client.settings import RecoverySettings
 
 Listener = Callable[[ReceivedMessage], object]
 _PAGE = 100
-
-
-@frozen
-class RecoverySettings:
-    """When stored messages are delivered again.
-
-    Attributes:
-        first_s: after the start.
-        period_s: from the end of one pass to the next
-            (`recoverMessageIntervalInMills`).
-        expiry_s: messages that have been stored for longer are deleted; None keeps
-            them for ever.
-        listener_timeout_s: as in DeliverySettings.
-        stop_timeout_s: how long a stop waits for a running listener.
-    """
-
-    first_s: float = 5
-    period_s: float = 300
-    expiry_s: float | None = field(default=None)
-    listener_timeout_s: float | None = None
-    stop_timeout_s: float = 10
 
 
 class Recovery(Service):
@@ -63,7 +42,7 @@ class Recovery(Service):
         self,
         clock: Any,
         store: RecoverStore,
-        settings: RecoverySettings = RecoverySettings(),
+        settings: RecoverySettings = RecoverySettings(),  # noqa: B008
     ) -> None:
         self._clock = clock
         self._store = store

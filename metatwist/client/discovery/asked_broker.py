@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from attrs import field, frozen
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from metatwist.client.discovery.asking import ask_stats
 from metatwist.client.discovery.rounds import Rounds
 from metatwist.client.discovery.stats_text import (
     Line,
+    Offered,
     broker_id_of,
+    offered_topics,
     stored_partitions,
 )
 from metatwist.client.errors import Attempt, ClientError, NotConnected
 from metatwist.client.interfaces import IBrokers
 from metatwist.client.settings import Backoff
+from metatwist.client.statistics import ask_stats
 
 PERIOD_S = 60.0
 REFRESH_S = 0.5
 TIMEOUT_S = 5.0
 RETRIES = Backoff(0.5, 30)
+
+
+@frozen
+class _Told:
+    """One round's answers: `offered` by our own brokers, `logs` are the lines of
+    `stats offsets` of others."""
+
+    own_id: int | None = None
+    offered: Mapping[str, Offered] | None = None
+    logs: list[Line] = field(factory=list)
 
 
 class AskedBroker:
@@ -50,7 +63,7 @@ class AskedBroker:
         self._told = told
         self._rounds = Rounds(reactor, self._round)
         self._link: Any = brokers.link(address)
-        self._offsets: list[Line] = []
+        self._heard = _Told()
         self._failures = 0
 
     @property
@@ -68,8 +81,22 @@ class AskedBroker:
         return (Attempt(self.address, self.failure.text),)
 
     def partitions(self, topic: str) -> tuple[int, ...]:
-        """Those of a topic that have a log."""
-        return stored_partitions(self._offsets, topic)
+        """Those of a topic that can be read: all that are configured or stored, as far
+        as the broker tells, else those that have a log."""
+        if self._heard.offered is None:
+            return stored_partitions(self._heard.logs, topic)
+        offered = self._heard.offered.get(topic)
+        return tuple(range(offered.readable)) if offered else ()
+
+    def writable(self, topic: str) -> int | None:
+        """How many partitions of a topic take messages, from 0 on: those configured, as
+        far as the broker tells, else those up to the highest that has a log. None for a
+        topic of which it has nothing, and may make it of the first message."""
+        if self._heard.offered is None:
+            logs = stored_partitions(self._heard.logs, topic)
+            return logs[-1] + 1 if logs else None
+        offered = self._heard.offered.get(topic)
+        return offered.writable if offered else None
 
     def start(self) -> None:
         """Begin to ask."""
@@ -89,13 +116,18 @@ class AskedBroker:
         asking = Deferred.fromCoroutine(self._ask(self._link))
         return asking.addCallbacks(self._answered, self._failed)
 
-    async def _ask(self, link: Any) -> tuple[list[Line], list[Line]]:
+    async def _ask(self, link: Any) -> _Told:
         general = await ask_stats(link, "", TIMEOUT_S)
-        return general, await ask_stats(link, "offsets", TIMEOUT_S)
+        own_id = broker_id_of(general.lines)
+        extensions = await ask_stats(link, "extensions", TIMEOUT_S)
+        offered = offered_topics(extensions.lines)
+        if offered is not None:
+            return _Told(own_id, offered)
+        offsets = await ask_stats(link, "offsets", TIMEOUT_S)
+        return _Told(own_id, logs=list(offsets.lines))
 
-    def _answered(self, answers: tuple[list[Line], list[Line]]) -> float:
-        general, self._offsets = answers
-        self.own_id = broker_id_of(general)
+    def _answered(self, told: _Told) -> float:
+        self._heard, self.own_id = told, told.own_id
         self.failure, self._failures, self.answered = None, 0, True
         self._told(self)
         return PERIOD_S

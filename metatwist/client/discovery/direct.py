@@ -1,8 +1,9 @@
 """Brokers that are known by their addresses alone: they are asked what they have.
 
-`stats offsets` is asked rather than `stats <topic>`: it names the partitions that have
-a log, where the other only counts them, and answers for all topics at once. Brokers of
-the original know it too (spec client 19).
+Our own brokers tell with `stats extensions` what they offer. Those of the original are
+asked `stats offsets` rather than `stats <topic>`: it names the partitions that have a
+log, where the other only counts them, and answers for all topics at once (spec client
+19).
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ class DirectDiscovery(Service):
     (brokers' own ids end at 1023): give brokers ids of their own, or stored offsets may
     be taken for those of another broker.
 
-    A topic's routes are the partitions 0 up to the highest that has a log, of all
-    brokers with any; if no broker has one, each broker's partition -1, which lets it
-    choose. What a broker said stays valid while it cannot be reached.
+    A topic's routes are the configured partitions of all brokers that tell them, and
+    for brokers of the original 0 up to the highest that has a log. If no broker has
+    any, they are partition -1, which lets it choose, of each broker that does not know
+    the topic: it may be made of the first message. What a broker said stays valid while
+    it cannot be reached.
 
     All Deferreds wait until every broker was tried, or for one second after the first
     answer. They fail with NotConnected when none has answered by then or within 10 s,
@@ -177,7 +180,8 @@ class DirectDiscovery(Service):
         return () if broker is None else (broker.address,)
 
     def partitions(self, topic: str) -> Deferred[tuple[PartitionName, ...]]:
-        """See IDiscovery: those that have a log; others hold nothing to be read."""
+        """See IDiscovery: those that brokers tell, and of brokers of the original those
+        that have a log. None for a topic that no broker knows yet."""
         return self._work.start(self._partitions(topic))
 
     async def _partitions(self, topic: str) -> tuple[PartitionName, ...]:
@@ -193,7 +197,9 @@ class DirectDiscovery(Service):
     def _find_routes(self, topic: str) -> PublishRoutes:
         found = producer_order(self._writable(topic))
         partitions = found or [
-            PartitionName(broker_id, ANY_PARTITION) for broker_id in sorted(self._ids)
+            PartitionName(broker_id, ANY_PARTITION)
+            for broker_id in sorted(self._ids)
+            if self._ids[broker_id].writable(topic) is None
         ]
         ids = {one.broker_id for one in partitions}
         addresses = {one: self._ids[one].address for one in sorted(ids)}
@@ -201,6 +207,5 @@ class DirectDiscovery(Service):
 
     def _writable(self, topic: str) -> Iterator[PartitionName]:
         for broker_id, broker in self._ids.items():
-            highest = max(broker.partitions(topic), default=ANY_PARTITION)
-            for partition in range(highest + 1):
+            for partition in range(broker.writable(topic) or 0):
                 yield PartitionName(broker_id, partition)

@@ -21,10 +21,11 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from metatwist.client.delivery.acks import without_acks
 from metatwist.client.delivery.recover_file import RecoverFile
 from metatwist.client.delivery.recover_store import RecoverStore
-from metatwist.client.delivery.recovery import Recovery, RecoverySettings
+from metatwist.client.delivery.recovery import Recovery
 from metatwist.client.errors import ClientStopped, ListenerFailed, LocalStoreFailed
 from metatwist.client.events import RejectionFailed
 from metatwist.client.message import ReceivedMessage
+from metatwist.client.settings import RecoverySettings
 from tests.client.delivery.scripted import Bench, message, number_of
 
 ERROR = ListenerFailed("bad")

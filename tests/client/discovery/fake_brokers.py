@@ -11,7 +11,11 @@ from metatwist.wire.commands import ResultReply, StatsCommand
 
 
 class FakeLink:
-    """Answers `stats` from `id` and `logs`; `mode` is `up`, `down` or `silent`."""
+    """Answers `stats` from `id` and `logs`; `mode` is `up`, `down` or `silent`.
+
+    It is a broker of the original while `offered` is None, otherwise one of ours with
+    these lines behind the one of the extensions.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -19,6 +23,7 @@ class FakeLink:
         self.code = 200
         self.id: str | None = "0"
         self.logs: list[tuple[str, int]] = []
+        self.offered: list[str] | None = None
         self.holders: set[object] = set()
         self.asked: list[str] = []
         self.silent: list[Deferred[Any]] = []
@@ -56,6 +61,12 @@ class FakeLink:
                 f"{topic} part {partition} min_offset 0 max_offset 9"
                 for topic, partition in self.logs
             ]
+        if item == "extensions":
+            lines = [item, "resultCode 1", "partitions 0"]
+            if self.offered is not None:
+                lines = ["extensions poll partitions", *self.offered]
+        if item == "config":
+            return "brokerId=0\n"
         return "".join(f"{line}\r\n" for line in ("STATS", *lines, "END"))
 
 

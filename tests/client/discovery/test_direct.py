@@ -8,14 +8,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from metatwist.client.discovery.asked_broker import PERIOD_S
-from metatwist.client.discovery.asking import ask_each
 from metatwist.client.discovery.direct import GRACE_S, PATIENCE_S, DirectDiscovery
-from metatwist.client.errors import (
-    ClientStopped,
-    NotConnected,
-    RequestRefused,
-    ServerUnavailable,
-)
+from metatwist.client.errors import ClientStopped, NotConnected
 from metatwist.client.interfaces import IDiscovery, PublishRoutes
 from tests.client.discovery.fake_brokers import FakeBrokers, FakeLink
 
@@ -102,6 +96,71 @@ class RoutesTests(DirectCase):
         self.assertEqual(self.publish(), ["1--1", "1024--1"])
 
 
+class OfferedTests(DirectCase):
+    """Brokers that tell what they offer."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.a.offered = ["partitions t 2", "partitions u 1", "readable u 3"]
+        self.b.offered = []
+
+    def read(self, topic: str) -> list[str]:
+        """The partitions that consumers get."""
+        found = self.successResultOf(self.discovery.partitions(topic))
+        return [str(one) for one in found]
+
+    def test_before_the_first_message(self) -> None:
+        """All configured partitions are there, stored or not, and nothing else is
+        asked."""
+        self.a.logs = [("t", 0)]
+        self.start()
+        self.assertEqual(self.publish(), ["0-0", "0-1"])
+        self.assertEqual(self.read("t"), ["0-0", "0-1"])
+        self.assertEqual(self.a.asked, ["", "extensions"])
+
+    def test_more_to_read(self) -> None:
+        """Consumers may get more partitions than producers."""
+        self.start()
+        self.assertEqual(self.publish("u"), ["0-0"])
+        self.assertEqual(self.read("u"), ["0-0", "0-1", "0-2"])
+
+    def test_unlisted(self) -> None:
+        """A topic that no broker lists may be made by any of them."""
+        self.start()
+        self.assertEqual(self.publish("new"), ["0--1", "1--1"])
+        self.assertEqual(self.read("new"), [])
+
+    def test_refusing(self) -> None:
+        """A broker that lists a topic with 0 partitions is sent nothing, a broker that
+        may make it is."""
+        self.a.offered = ["partitions t 0", "readable t 3"]
+        self.start()
+        self.assertEqual(self.publish(), ["1--1"])
+        self.assertEqual(self.read("t"), ["0-0", "0-1", "0-2"])
+
+    def test_all_refuse(self) -> None:
+        """Where every broker lists a topic with 0 partitions there are no routes."""
+        self.a.offered = self.b.offered = ["partitions t 0"]
+        self.start()
+        self.assertEqual(self.publish(), [])
+
+    def test_beside_the_original(self) -> None:
+        """Brokers of the original count with the partitions that have a log."""
+        self.b.offered, self.b.logs = None, [("t", 1)]
+        self.start()
+        self.assertEqual(self.publish(), ["0-0", "0-1", "1-0", "1-1"])
+        self.assertEqual(self.read("t"), ["0-0", "0-1", "1-1"])
+
+    def test_upgrade(self) -> None:
+        """A broker that is replaced by one of ours is noticed."""
+        self.a.offered, self.a.logs = None, [("t", 0)]
+        self.start()
+        self.assertEqual(self.publish(), ["0-0"])
+        self.a.offered = ["partitions t 3"]
+        self.clock.advance(PERIOD_S)
+        self.assertEqual(self.publish(), ["0-0", "0-1", "0-2"])
+
+
 class ChangeTests(DirectCase):
     """What happens later."""
 
@@ -124,7 +183,7 @@ class ChangeTests(DirectCase):
             self.discovery.refresh("t")
         self.clock.pump([0.1] * 6)
         self.assertEqual(self.publish(), ["1-0"])
-        self.assertEqual(len(self.a.asked), 4)
+        self.assertEqual(self.a.asked, ["", "extensions", "offsets"] * 2)
 
     def test_unreachable(self) -> None:
         """A broker that is down delays nobody, and is found when it is up."""
@@ -226,32 +285,3 @@ class ChangeTests(DirectCase):
         self.assertFalse(self.a.holders or self.b.holders)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertEqual(self.flushLoggedErrors(), [])
-
-
-class AskingTests(DirectCase):
-    """Statistics of several brokers."""
-
-    def test_partial(self) -> None:
-        """One that fails spoils nothing (W31), and every line is kept."""
-        self.a.logs = [("t", 0), ("t", 1)]
-        self.b.mode = "down"
-        found = self.successResultOf(ask_each(self.brokers, [A, B], "offsets", 1))
-        self.assertEqual([len(one.lines) for one in found], [2, 0])
-        self.assertIsNone(found[0].error)
-        self.assertIsInstance(found[1].error, NotConnected)
-        self.assertFalse(self.a.holders or self.b.holders)
-
-    def test_refused(self) -> None:
-        """A refusal keeps its kind."""
-        self.a.code = 503
-        (found,) = self.successResultOf(ask_each(self.brokers, [A], "", 1))
-        self.assertIsInstance(found.error, RequestRefused)
-        self.assertIsInstance(found.error, ServerUnavailable)
-
-    def test_cancel(self) -> None:
-        """Cancelling lets go of the links."""
-        self.a.mode = "silent"
-        asking = ask_each(self.brokers, [A, B], "", 1)
-        asking.cancel()
-        self.failureResultOf(asking)
-        self.assertFalse(self.a.holders or self.b.holders)

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.client.discovery.stats_text import (
+    Offered,
     broker_id_of,
+    offered_topics,
     read_stats,
     stored_partitions,
 )
@@ -54,6 +56,30 @@ class StatsTextTests(SynchronousTestCase):
         lines = read_stats(OFFSETS)
         self.assertEqual(stored_partitions(lines, "t"), (2, 10))
         self.assertEqual(stored_partitions(lines, "none"), ())
+
+    def test_numbers(self) -> None:
+        """A number too long to be one is none."""
+        self.assertEqual(stored_partitions([("t", "part " + "9" * 5000)], "t"), ())
+        self.assertIsNone(broker_id_of([("broker_id", "9" * 5000)]))
+
+    def test_offered(self) -> None:
+        """Counts of topics; readable are as many as take messages, unless said."""
+        lines = read_stats(
+            b"STATS\r\nextensions poll partitions later\r\npartitions t 4\r\n"
+            b"partitions u 0\r\nreadable u 3\r\npartitions with blank 2\r\n"
+            b"partitions v x\r\npartitions w\r\nwhatever t 7\r\n"
+            b"extensions\r\nresultCode 0\r\npartitions 9\r\nEND\r\n"
+        )
+        expected = {"t": (4, 4), "u": (0, 3), "with blank": (2, 2)}
+        found = {topic: Offered(*counts) for topic, counts in expected.items()}
+        self.assertEqual(offered_topics(lines), found)
+
+    def test_not_offered(self) -> None:
+        """Brokers without the extension are told from those that offer nothing."""
+        self.assertEqual(offered_topics([("extensions", "poll partitions")]), {})
+        self.assertIsNone(offered_topics([("extensions", "poll")]))
+        java = [("extensions", ""), ("resultCode", "0"), ("partitions", "9")]
+        self.assertIsNone(offered_topics(java))
 
     def test_broker_id(self) -> None:
         """The id, if there is one that is a number."""

@@ -1,0 +1,1 @@
+"""The producer, against fakes of connections and discovery."""
