@@ -28,8 +28,13 @@ THREAD_MODULES = {
     "metatwist.coordination.embedded.service",
     "metatwist.coordination.kazoo_bridge",
     "metatwist.coordination.kazoo_handler",
+    "metatwist.tools.descriptors",
 }
-REACTOR_MODULES = {"metatwist.broker.tap", "metatwist.dashboard.tap"}
+REACTOR_MODULES = {
+    "metatwist.broker.tap",
+    "metatwist.dashboard.tap",
+    "metatwist.tools.running",
+}
 FILE_MODULES = {
     "metatwist.broker.storage.files",
     "metatwist.broker.storage.archive",
@@ -48,13 +53,17 @@ OUTER_EDGES = {  # where any exception may arrive, and is logged or answered
     "metatwist.broker.settings.endpoint",
     "metatwist.broker.syncing",
     "metatwist.broker.turn",
+    "metatwist.client.consumer",
     "metatwist.client.delivery.accepting",
     "metatwist.client.delivery.delivery",
     "metatwist.client.delivery.outcomes",
     "metatwist.client.producing.selectors",
     "metatwist.coordination.kazoo_bridge",
     "metatwist.coordination.kazoo_handler",
+    "metatwist.tools.running",
 }
+# What the command line loads inside of the functions that need it, and not before.
+LOADED_LATE = ("metatwist.client", "metatwist.tools")
 
 
 @frozen
@@ -117,8 +126,18 @@ BY_NAME = {module.name: module for module in PACKAGE}
 
 
 def own_imports(module: Module) -> set[str]:
-    """The modules of this package that a module imports itself."""
-    return {name for name in module.imports if name in BY_NAME}
+    """The modules of this package that come with a module; of the command line not
+    those that wait for the function that needs them."""
+    found = module.imports
+    if within(module.name, ("metatwist.cli",)):
+        late = {name for name in found if within(name, LOADED_LATE)}
+        found -= late - imports_at_top(module)
+    return {name for name in found if name in BY_NAME}
+
+
+def imports_at_top(module: Module) -> set[str]:
+    """What an import of the module itself imports."""
+    return Module(module.name, "", ast.Module(_top_level(module.tree), [])).imports
 
 
 def reached_from(module: Module) -> set[str]:
@@ -175,7 +194,17 @@ def impure_base(module: Module) -> Iterator[str]:
 def crossed_layers(module: Module) -> Iterator[str]:
     """Packages that may not know of each other."""
     forbidden = {
-        "metatwist.client": ("metatwist.broker", "metatwist.dashboard"),
+        "metatwist.client": (
+            "metatwist.broker",
+            "metatwist.cli",
+            "metatwist.dashboard",
+            "metatwist.tools",
+        ),
+        "metatwist.tools": (
+            "metatwist.broker",
+            "metatwist.cli",
+            "metatwist.dashboard",
+        ),
         "metatwist.dashboard": ("metatwist.broker.storage",),
         "metatwist.testing": (
             "metatwist.broker",
@@ -190,6 +219,9 @@ def crossed_layers(module: Module) -> Iterator[str]:
     for package, others in forbidden.items():
         if within(module.name, (package,)):
             yield from module.imports_from(*others)
+    if within(module.name, ("metatwist.cli",)):
+        early = imports_at_top(module)
+        yield from sorted(name for name in early if within(name, LOADED_LATE))
 
 
 def stray_threads(module: Module) -> Iterator[str]:
@@ -211,8 +243,7 @@ def stray_reactor(module: Module) -> Iterator[str]:
         return
     if module.name not in REACTOR_MODULES:
         yield "the reactor"
-    top = Module(module.name, "", ast.Module(_top_level(module.tree), []))
-    if "twisted.internet.reactor" in top.imports:
+    if "twisted.internet.reactor" in imports_at_top(module):
         yield "the reactor at module level"
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from attrs import define, evolve
 
 from metatwist import __version__
 from metatwist.broker.numbers import BrokerNumbers, TopicNumbers
+from metatwist.broker.registration import offers, stored_topics
 from metatwist.broker.topics import Topics
 
 RESET_EVERY_S = 1800
 EXTENSIONS = "extensions"
-_OURS = "poll"
+_OURS = "poll partitions"
 _HELP = (
     "*EMPTY* Returns broker info.",
     "help Returns help menu.",
@@ -211,14 +212,28 @@ class Stats:
         return ["reset ok"]
 
     def _extensions(self) -> list[str]:
-        """The commands beyond the protocol, on one line, by which clients ask for them.
+        """What is there beyond the protocol, on one line, by which clients ask for it;
+        then what it offers, as a coordinator would show it.
 
         To a Java broker the item is a topic: its answer begins with the item alone.
         """
-        lines = [f"{EXTENSIONS} {_OURS}"]
+        lines = [f"{EXTENSIONS} {_OURS}", *self._offered()]
         if self._topics.is_counted(EXTENSIONS):
             lines += self._one_topic(EXTENSIONS)
         return lines
+
+    def _offered(self) -> Iterator[str]:
+        """For clients without a coordinator: `stats offsets` knows nothing of
+        partitions that have no store yet."""
+        settings = self._topics.settings
+        found, _ = offers(settings, stored_topics(self._topics))
+        for topic, offer in found.items():
+            if topic in settings.topics and settings.topics[topic].is_pattern:
+                continue
+            publish, subscribe = offer.publish or 0, offer.subscribe or 0
+            yield f"partitions {topic} {publish}"
+            if subscribe != publish:
+                yield f"readable {topic} {subscribe}"
 
     def _one_topic(self, topic: str) -> list[str]:
         partitions, messages, size = self._totals([topic])[topic]

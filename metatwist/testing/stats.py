@@ -105,7 +105,9 @@ class FakeStats:
             )
 
     def _extensions(self) -> Iterator[str]:
-        yield f"{EXTENSIONS} poll"
+        yield f"{EXTENSIONS} poll partitions"
+        for topic, partitions in self.store.topics.items():
+            yield f"partitions {topic} {partitions}"
         if EXTENSIONS in self.store.topics:
             yield from self._topic(EXTENSIONS)
 

@@ -186,10 +186,49 @@ class ExtensionTests(StatsCase):
     """How clients ask for what is no part of the protocol."""
 
     def test_extensions(self) -> None:
-        """One line names them, in the form of no other broker's answer."""
+        """One line names them, in the form of no other broker's answer; a line for each
+        topic follows."""
         data = self.peer.ask(b"stats extensions 3\r\n")
-        text = b"STATS\r\nextensions poll\r\nEND\r\n"
-        self.assertEqual(data, b"result 200 29 3\r\n" + text)
+        text = (
+            b"STATS\r\nextensions poll partitions\r\npartitions lazy 3\r\n"
+            b"partitions quiet 3\r\npartitions test 3\r\nEND\r\n"
+        )
+        self.assertEqual(data, b"result 200 %d 3\r\n%b" % (len(text), text))
+
+    def test_wildcards(self) -> None:
+        """A wildcard offers nothing, a topic that it let in all its partitions."""
+        self.peer.ask(put(b"x", topic="wilder", partition=1))
+        found = [line for line in self.lines("extensions") if "wild" in line]
+        self.assertEqual(found, ["partitions wilder 3"])
+
+    def offered(self, ini: str, change: str = "") -> list[str]:
+        """What a broker says of topic `a`, with something in its partition 2, after
+        `change` was put into its file."""
+        parts = BrokerParts(self, ini)
+        parts.connect().ask(put(b"x", topic="a", partition=2))
+        if change:
+            parts.topics.apply(BrokerParts(self, change).settings)
+        lines = parts.stats.answer("extensions")[1].decode().split("\r\n")
+        return [line for line in lines if line.split(" ")[1:2] == ["a"]]
+
+    def test_stored(self) -> None:
+        """Partitions that are stored beyond the configured ones can be read, also when
+        the topic is configured no more."""
+        ini = INI + "[topic=a]\n"
+        self.assertEqual(self.offered(ini), ["partitions a 3"])
+        fewer = ini + "numPartitions=2\n"
+        self.assertEqual(self.offered(ini, fewer), ["partitions a 2", "readable a 3"])
+        self.assertEqual(self.offered(ini, INI), ["partitions a 0", "readable a 3"])
+
+    def test_switched_off(self) -> None:
+        """What is not to be published, or not to be read, counts 0."""
+        ini = INI + "[topic=a]\n"
+        unpublished = ini + "acceptPublish=false\n"
+        found = self.offered(ini, unpublished)
+        self.assertEqual(found, ["partitions a 0", "readable a 3"])
+        unread = ini + "acceptSubscribe=false\n"
+        found = self.offered(ini, unread)
+        self.assertEqual(found, ["partitions a 3", "readable a 0"])
 
     def test_topic_of_that_name(self) -> None:
         """A topic of that name follows, in the form of every topic."""
@@ -197,4 +236,8 @@ class ExtensionTests(StatsCase):
         parts = BrokerParts(self, ini)
         parts.connect().ask(put(b"x", topic="extensions"))
         lines = parts.stats.answer("extensions")[1].decode().split("\r\n")
-        self.assertEqual(lines[1:4], ["extensions poll", "extensions", "resultCode 0"])
+        self.assertEqual(lines[1], "extensions poll partitions")
+        self.assertEqual(lines[2], "partitions extensions 3")
+        own = lines.index("extensions")
+        self.assertEqual(lines[own + 1], "resultCode 0")
+        self.assertTrue(all(line.startswith("partitions ") for line in lines[2:own]))

@@ -176,10 +176,11 @@ class PollChecks(ConformanceCase):
         self.assertTrue(peer.reply().endswith(b"again"))
 
     def test_212_probe(self) -> None:
-        """The broker tells that it knows polls."""
+        """The broker tells that it knows polls, and what it offers."""
         reply = self.ask(b"stats extensions 4\r\n")
-        text = b"STATS\r\nextensions poll\r\nEND\r\n"
-        self.assertEqual(reply, b"result 200 29 4\r\n" + text)
+        lines = reply.split(b"\r\n")[1:]
+        self.assertEqual(lines[:2], [b"STATS", b"extensions poll partitions"])
+        self.assertIn(b"partitions test 3", lines)
 
 
 class StopChecks(ConformanceCase):

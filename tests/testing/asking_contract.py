@@ -152,8 +152,11 @@ class StatsContract(BrokerCase):
         self.assertIn(line, self.lines("offsets"))
 
     def test_extensions(self) -> None:
-        """`extensions` names what this broker can do beyond the protocol."""
-        self.assertEqual(self.lines("extensions"), ["extensions poll"])
+        """`extensions` names what this broker can do beyond the protocol, and the
+        partitions of its topics."""
+        first, *offered = self.lines("extensions")
+        self.assertEqual(first, "extensions poll partitions")
+        self.assertIn(f"partitions {self.topic} 3", offered)
 
     def test_texts(self) -> None:
         """`help`, `reset` and `realtime` have their lines."""
