@@ -55,6 +55,10 @@ SAMPLES: tuple[tuple[Rule, str, str], ...] = (
         "def f():\n    import twisted.internet",
     ),
     (rules.crossed_layers, "metatwist.broker.puts", "import metatwist.cli.main"),
+    (rules.crossed_layers, "metatwist.cli.x", "from metatwist.tools import running"),
+    (rules.crossed_layers, "metatwist.cli.x", "import metatwist.client.client"),
+    (rules.crossed_layers, "metatwist.tools.lines", "import metatwist.broker.puts"),
+    (rules.crossed_layers, "metatwist.tools.lines", "import metatwist.cli.main"),
     (rules.stray_threads, "metatwist.broker.puts", "from threading import Lock"),
     (rules.stray_threads, "metatwist.broker.puts", "import twisted.internet.threads"),
     (

@@ -6,6 +6,10 @@ import click
 
 from metatwist import __version__
 from metatwist.cli.admin import admin
+from metatwist.cli.bench import bench
+from metatwist.cli.browse import browse
+from metatwist.cli.consume import consume
+from metatwist.cli.produce import produce
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -14,4 +18,5 @@ def main() -> None:
     """Tools around the metatwist broker; start the broker with `twistd metaq`."""
 
 
-main.add_command(admin)
+for _command in (admin, produce, consume, browse, bench):
+    main.add_command(_command)

@@ -154,6 +154,7 @@ class StatsContract(BrokerCase):
     def test_extensions(self) -> None:
         """`extensions` names what this broker can do beyond the protocol, and the
         partitions of its topics."""
+        self.stored(b"x")
         first, *offered = self.lines("extensions")
         self.assertEqual(first, "extensions poll partitions")
         self.assertIn(f"partitions {self.topic} 3", offered)
