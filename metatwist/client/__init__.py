@@ -18,6 +18,7 @@ from metatwist.client.delivery.rejection import (
     StopPartition,
     origin,
 )
+from metatwist.client.discovery.address_endpoint import tls_options
 from metatwist.client.errors import (
     AckRefused,
     Attempt,
@@ -78,6 +79,7 @@ from metatwist.client.offsets.interface import Claim, Commit, IOffsetStorage
 from metatwist.client.offsets.memory import MemoryOffsets
 from metatwist.client.offsets.sql import SqlOffsets, SqlSettings
 from metatwist.client.producing.configured import OrderedSettings
+from metatwist.client.producing.one_way import OneWayProducer, OneWaySettings
 from metatwist.client.producing.ordered import OrderedProducer
 from metatwist.client.producing.producer import Producer
 from metatwist.client.producing.selectors import (
@@ -87,6 +89,7 @@ from metatwist.client.producing.selectors import (
     Selector,
 )
 from metatwist.client.reading.browser import BrowseLimits, TopicBrowser
+from metatwist.client.reading.starting import KeptRange
 from metatwist.client.settings import (
     Backoff,
     ClientSettings,
@@ -96,6 +99,7 @@ from metatwist.client.settings import (
     DeliverySettings,
     FetchSettings,
     ProducerSettings,
+    RecoverySettings,
     Start,
     Strategy,
 )
@@ -146,6 +150,7 @@ __all__ = [
     "IOffsetStorage",
     "IRejection",
     "InvalidMessage",
+    "KeptRange",
     "ListenerFailed",
     "ListenerTimedOut",
     "LocalStoreFailed",
@@ -161,6 +166,8 @@ __all__ = [
     "OffsetOutOfRange",
     "OffsetRecord",
     "OffsetStorageFailed",
+    "OneWayProducer",
+    "OneWaySettings",
     "OrderedProducer",
     "OrderedSettings",
     "PartitionHalted",
@@ -172,6 +179,7 @@ __all__ = [
     "RandomChoice",
     "ReceivedMessage",
     "RecoverStore",
+    "RecoverySettings",
     "Rejected",
     "RejectionFailed",
     "RequestRefused",
@@ -199,4 +207,5 @@ __all__ = [
     "broadcast_group",
     "in_thread_pool",
     "origin",
+    "tls_options",
 ]

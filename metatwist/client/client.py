@@ -15,18 +15,13 @@ from twisted.logger import Logger
 from metatwist.client.broadcast import broadcast_group
 from metatwist.client.consumer import Consumer, ConsumerContext
 from metatwist.client.delivery.recover_store import RecoverStore
-from metatwist.client.errors import ClientStopped
+from metatwist.client.errors import ClientStopped, DuplicateConsumer
 from metatwist.client.ground import Ground, on_addresses, on_coordinator, on_zookeeper
-from metatwist.client.group.fixed import FixedAssignment, Partitions, all_partitions
-from metatwist.client.group.identity import unique_id
-from metatwist.client.group.membership import GroupMembership
 from metatwist.client.hooks import ConsumerHooks
-from metatwist.client.interfaces import IAssignment
 from metatwist.client.message import TopicPartition
-from metatwist.client.offsets.coordinator import CoordinatorOffsets
 from metatwist.client.offsets.file import FileOffsets
 from metatwist.client.offsets.interface import IOffsetStorage
-from metatwist.client.offsets.memory import MemoryOffsets
+from metatwist.client.places import Chosen, assignment_for, offsets_for
 from metatwist.client.producing.lanes import ProducerContext
 from metatwist.client.producing.one_way import OneWayProducer, OneWaySettings
 from metatwist.client.producing.ordered import OrderedProducer, OrderedSettings
@@ -200,7 +195,7 @@ class MetaClient(Service):
         group: str | ConsumerSettings,
         *,
         offsets: IOffsetStorage | None = None,
-        partitions: Partitions | Sequence[PartitionName] | None = None,
+        partitions: Chosen | None = None,
         hooks: ConsumerHooks = _NO_HOOKS,
     ) -> Consumer:
         """A member of a group.
@@ -214,13 +209,12 @@ class MetaClient(Service):
                 the group.
             hooks: what is called around a rebalance, and with events.
 
-        Raises ValueError for a bad group, ClientStopped.
+        Raises ValueError for a bad group, DuplicateConsumer, ClientStopped.
         """
         self._check()
         settings = ConsumerSettings(group) if isinstance(group, str) else group
-        storage = offsets or self._offsets(settings.group)
-        assignment = self._assignment(settings, partitions)
-        return self._consumer(settings, storage, assignment, hooks)
+        storage = offsets or offsets_for(self._ground, settings.group)
+        return self._consumer(settings, storage, partitions, hooks)
 
     def broadcast_consumer(
         self,
@@ -239,7 +233,7 @@ class MetaClient(Service):
         settings = ConsumerSettings(group) if isinstance(group, str) else group
         alone = evolve(settings, group=broadcast_group(settings.group, instance))
         storage = FileOffsets.in_directory(self._reactor, directory, alone.group)
-        return self._consumer(alone, storage, self._assignment(alone, None), hooks)
+        return self._consumer(alone, storage, None, hooks)
 
     def browser(self, topic: str, limits: BrowseLimits | None = None) -> TopicBrowser:
         """Reads a topic once, from its first kept message to its present end, without
@@ -307,39 +301,25 @@ class MetaClient(Service):
         if self._is_ending:
             raise ClientStopped("the client was stopped")
 
-    def _offsets(self, group: str) -> IOffsetStorage:
-        ground = self._ground
-        if ground.coordinator is None:
-            return MemoryOffsets()
-        return CoordinatorOffsets(ground.coordinator, ground.layout, group)
-
-    def _assignment(
-        self,
-        settings: ConsumerSettings,
-        partitions: Partitions | Sequence[PartitionName] | None,
-    ) -> IAssignment:
-        ground = self._ground
-        if partitions is None and ground.coordinator is not None:
-            return GroupMembership(
-                self._reactor,
-                ground.coordinator,
-                ground.layout,
-                settings,
-                self.settings.session_timeout_s,
-            )
-        me = consumer_id(settings.group, settings.consumer_id or unique_id())
-        if partitions is None:
-            every = all_partitions(ground.discovery)
-            return FixedAssignment(every, me, self._reactor)
-        return FixedAssignment(partitions, me, self._reactor)
+    def _refuse_twin(self, settings: ConsumerSettings) -> None:
+        """Two consumers of one session cannot be told apart by their nodes."""
+        if settings.consumer_id is None:
+            return
+        me = (settings.group, settings.consumer_id)
+        consumers = [one for one in self._children if isinstance(one, Consumer)]
+        if me in ((one.settings.group, one.settings.consumer_id) for one in consumers):
+            raise DuplicateConsumer(f"this client has a consumer {consumer_id(*me)}")
 
     def _consumer(
         self,
         settings: ConsumerSettings,
         storage: IOffsetStorage,
-        assignment: IAssignment,
+        chosen: Chosen | None,
         hooks: ConsumerHooks,
     ) -> Consumer:
+        self._refuse_twin(settings)
+        timeout_s = self.settings.session_timeout_s
+        assignment = assignment_for(self._ground, settings, timeout_s, chosen)
         context = ConsumerContext(
             clock=self._reactor,
             brokers=self._ground.brokers,

@@ -45,6 +45,7 @@ class Holding:
         self._limit_s = limit_s
         self._doubted = False
         self._paused: set[TopicPartition] = set()
+        self._revoking: list[tuple[HeldPartition, Deferred[None]]] = []
         self._done: dict[TopicPartition, tuple[OffsetRecord, OffsetRecord | None]] = {}
 
     # -- IPartitionHolder --------------------------------------------------------------
@@ -76,27 +77,52 @@ class Holding:
         return self._call(self._hooks.on_assign, taken).addBoth(assigned)
 
     def give_up(self, partitions: Partitions) -> Deferred[None]:
-        """Listeners end, `on_revoke` runs, offsets are stored."""
-        given = tuple(one for one in partitions if one in self.held)
+        """Listeners end, `on_revoke` runs, offsets are stored: at most twice
+        `limit_s`. What is given up in one turn is revoked together."""
+        given = [self.held[one] for one in partitions if one in self.held]
         if not given:
             return succeed(None)
-        ending = Deferred.fromCoroutine(self._give_up(given))
-        return ending.addErrback(
-            lambda failure: self._log.failure("giving up {given}", failure, given=given)
-        )
+        over = [self._revoked_soon(one) for one in given]
+        return DeferredList(over).addCallback(lambda _: None)
 
-    async def _give_up(self, given: tuple[TopicPartition, ...]) -> None:
-        held = [self.held[partition] for partition in given]
-        await DeferredList([one.stop(self._limit_s) for one in held])
-        await self._call(self._hooks.on_revoke, given)
+    def _revoked_soon(self, held: HeldPartition) -> Deferred[None]:
+        over: Deferred[None] = Deferred()
+
+        def stopped(_result: object) -> None:
+            if not self._revoking:
+                self._context.clock.callLater(0, self._revoke_stopped)
+            self._revoking.append((held, over))
+
+        held.stop(self._limit_s).addBoth(stopped)
+        return over
+
+    def _revoke_stopped(self) -> None:
+        revoking, self._revoking = self._revoking, []
+        held = [one for one, _ in revoking]
+
+        def over(_result: object) -> None:
+            for _, waiting in revoking:
+                waiting.callback(None)
+
+        ending = Deferred.fromCoroutine(self._revoke(held))
+        ending.addErrback(lambda bad: self._log.failure("cannot give up", bad))
+        ending.addBoth(over)
+
+    async def _revoke(self, held: list[HeldPartition]) -> None:
+        given = tuple(one.partition for one in held if self._has(one))
+        limit_s = self._limit_s / 2
+        await self._call(self._hooks.on_revoke, given, limit_s)
         committing = self._commits.commit(given)
-        await at_most(
-            self._context.clock, self._limit_s, committing, "the commit of what is left"
-        )
-        for one in held:
-            if self.held.get(one.partition) is one:
-                self._forget(one)
-        self._emit(Revoked(given, lost=False))
+        what = "the commit of what is given up"
+        await at_most(self._context.clock, limit_s, committing, what)
+        gone = [one for one in held if self._has(one)]
+        for one in gone:
+            self._forget(one)
+        if gone:
+            self._emit(Revoked(tuple(one.partition for one in gone), lost=False))
+
+    def _has(self, held: HeldPartition) -> bool:
+        return self.held.get(held.partition) is held
 
     def lose(self, partitions: Partitions) -> None:
         """What was done is remembered, for if they come back."""
@@ -153,9 +179,13 @@ class Holding:
         if remember and done is not None and len(self._done) < _MOST_REMEMBERED:
             self._done[held.partition] = (done, stored)
 
-    def _call(self, hook: Any, partitions: Partitions) -> Deferred[Any]:
-        if hook is None:
+    def _call(
+        self, hook: Any, partitions: Partitions, limit_s: float | None = None
+    ) -> Deferred[Any]:
+        if hook is None or not partitions:
             return succeed(None)
         name = getattr(hook, "__name__", repr(hook))
         calling = maybeDeferred(hook, partitions)
-        return at_most(self._context.clock, self._limit_s, calling, f"hook {name}")
+        return at_most(
+            self._context.clock, limit_s or self._limit_s, calling, f"hook {name}"
+        )
