@@ -14,13 +14,14 @@ INSTALL = $(PY) -m pip --disable-pip-version-check install --quiet \
     --constraint constraints.txt --config-settings editable_mode=compat
 INSTALLED_FROM := setup.py pyproject.toml constraints.txt
 
-.PHONY: help run test check bench bench-coordinator crash crash-short crash-coordinator corpus clean
+.PHONY: help run test check bench bench-client bench-coordinator crash crash-short crash-coordinator corpus clean
 
 help:
 	@echo 'make run          start a broker on 127.0.0.1:$(PORT), data in ./data'
 	@echo 'make test         run the tests; ARGS="tests/wire -k put" runs some of them'
 	@echo 'make check        lint, format, types, structure'
 	@echo 'make bench        measure, beside a bare C server and the Java broker'
+	@echo 'make bench-client our client beside the released Java client, on one broker'
 	@echo 'make bench-coordinator  offset writes into the embedded coordinator beside puts'
 	@echo 'make crash        kill the broker 200 times under load and check what is left'
 	@echo 'make crash-short  the same, a few times'
@@ -47,6 +48,9 @@ check: $(VENV)/dev.stamp
 
 bench: $(VENV)/run.stamp
 	@$(PY) bench/run.py $(ARGS)
+
+bench-client: $(VENV)/dev.stamp
+	@$(PY) bench/client.py $(ARGS)
 
 bench-coordinator: $(VENV)/dev.stamp
 	@$(PY) bench/coordinator.py $(ARGS)

@@ -36,7 +36,7 @@ from metatwist.wire.reply_reader import ReplyReader
 # Puts carry no checksum of -1, the broker's word for "none": CRC-32 with the top bit
 # cleared is never negative.
 _MOST_OPAQUE = 2**31 - 1
-_READ_BYTES = 512 * 1024
+_READ_BYTES = 256 * 1024
 
 Answered = Callable[[Answer], object]
 
