@@ -29,9 +29,9 @@ from metatwist.client.errors import (
 from metatwist.client.interfaces import Answer
 from metatwist.client.settings import ConnectionSettings
 from metatwist.errors import ProtocolViolation
-from metatwist.wire.commands import NumberedRequest, Reply, VersionCommand
+from metatwist.wire.commands import NumberedRequest, VersionCommand
 from metatwist.wire.records import CHECKSUM_MASK, crc32
-from metatwist.wire.reply_reader import ReplyReader
+from metatwist.wire.reply_reader import BrokerReply, PutStored, ReplyReader
 
 # Puts carry no checksum of -1, the broker's word for "none": CRC-32 with the top bit
 # cleared is never negative.
@@ -129,15 +129,17 @@ class BrokerConnection(Protocol):
 
     # -- requests ----------------------------------------------------------------------
 
-    def request(self, command: NumberedRequest, timeout_s: float) -> Deferred[Reply]:
+    def request(
+        self, command: NumberedRequest, timeout_s: float
+    ) -> Deferred[BrokerReply]:
         """See `IBrokerLink.request`."""
         opaque = self._new_opaque()
-        waiting: Deferred[Reply] = Deferred(lambda _: self._forget(opaque))
+        waiting: Deferred[BrokerReply] = Deferred(lambda _: self._forget(opaque))
 
         def answered(answer: Answer) -> None:
             if isinstance(answer, ClientError):
                 waiting.errback(answer)
-            elif isinstance(answer, tuple) and not hasattr(answer, "message_id"):
+            elif not isinstance(answer, PutStored):
                 waiting.callback(answer)
             else:
                 said = f"{type(command).__name__} answered by {answer!r}"
@@ -263,7 +265,7 @@ class BrokerConnection(Protocol):
         )
         asked.addCallbacks(self._alive, self._missed)
 
-    def _alive(self, _answer: Reply) -> None:
+    def _alive(self, _answer: BrokerReply) -> None:
         self._missed_heartbeats = 0
         self._await_silence()
 

@@ -20,12 +20,12 @@ from metatwist.client.errors import ClientError
 from metatwist.client.message import ReceivedMessage, TopicPartition
 from metatwist.client.offsets.interface import Claim
 from metatwist.coordination.names import PartitionName
-from metatwist.wire.commands import NumberedRequest, Reply
-from metatwist.wire.reply_reader import PutStored
+from metatwist.wire.commands import NumberedRequest
+from metatwist.wire.reply_reader import BrokerReply, PutStored
 
 # -- connections --------------------------------------------------------------------
 
-Answer = PutStored | Reply | ClientError
+Answer = PutStored | BrokerReply | ClientError
 """What a put gets: stored, an answer of another kind, or why there is none."""
 
 
@@ -52,7 +52,7 @@ class IBrokerLink(Interface):
 
     def request(
         command: NumberedRequest, timeout_s: float | None = None
-    ) -> Deferred[Reply]:
+    ) -> Deferred[BrokerReply]:
         """Send, with an opaque of its own, and fire with the answer, whatever its code.
 
         Fails with NotConnected at once, ConnectionLost, RequestTimedOut. Cancelling

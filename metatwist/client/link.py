@@ -24,7 +24,8 @@ from metatwist.client.connection import Answered, BrokerConnection, ConnectionCo
 from metatwist.client.errors import Attempt, NotConnected, Where
 from metatwist.client.interfaces import IBrokerLink
 from metatwist.client.settings import ConnectionSettings
-from metatwist.wire.commands import NumberedRequest, Reply, StatsCommand
+from metatwist.wire.commands import NumberedRequest, StatsCommand
+from metatwist.wire.reply_reader import BrokerReply
 
 _CLOSE_WITHIN_S = 2.0
 
@@ -241,7 +242,7 @@ class BrokerLink:
 
     def request(
         self, command: NumberedRequest, timeout_s: float | None = None
-    ) -> Deferred[Reply]:
+    ) -> Deferred[BrokerReply]:
         """See `IBrokerLink`."""
         if self._connection is None:
             return fail(self._absent())
@@ -277,7 +278,7 @@ class BrokerLink:
             return succeed(self._extensions)
         connection = self._connection
 
-        def asked(reply: Reply) -> frozenset[str]:
+        def asked(reply: BrokerReply) -> frozenset[str]:
             found = read_extensions(reply.body)
             if connection is self._connection:
                 self._extensions = found

@@ -92,13 +92,13 @@ class Cursor:
             self.move(run.next_offset)
             return run.messages
         if run.ending is Ending.CORRUPT:
-            return self._corrupt(found.body)
+            return self._corrupt(found.value.body)
         if run.ending is Ending.TOO_LARGE:
             most = self._settings.most_message_bytes
             text = f"a message with header of {run.record_bytes} bytes"
             text += f", more than most_message_bytes ({most}) lets through"
             raise self._too_large(text, run.record_bytes or 0)
-        return self._in_part(run, len(found.body))
+        return self._in_part(run, found.value.size_bytes)
 
     def _as_usual(self) -> None:
         self.size_bytes = self._settings.size_bytes

@@ -20,10 +20,9 @@ from metatwist.client.reading.records import RecordRun, read_records
 from metatwist.wire.commands import (
     GetCommand,
     PollCommand,
-    Reply,
     ResultReply,
-    ValueReply,
 )
+from metatwist.wire.reply_reader import BrokerReply, ValueChunks
 
 MOVED = 301
 POLL = "poll"
@@ -55,7 +54,7 @@ class Found(NamedTuple):
     """Data: its records, and the bytes themselves."""
 
     run: RecordRun
-    body: bytes
+    value: ValueChunks
 
 
 class Moved(NamedTuple):
@@ -91,11 +90,11 @@ def _command(fetch: Fetch) -> GetCommand | PollCommand:
     return GetCommand(*at, 0)
 
 
-def _fetched(reply: Reply, fetch: Fetch, link: IBrokerLink) -> Fetched:
-    if isinstance(reply, ValueReply):
+def _fetched(reply: BrokerReply, fetch: Fetch, link: IBrokerLink) -> Fetched:
+    if isinstance(reply, ValueChunks):
         most = fetch.most_message_bytes
-        run = read_records(reply.body, fetch.partition, fetch.offset, most)
-        return Found(run, reply.body)
+        run = read_records(reply, fetch.partition, fetch.offset, most)
+        return Found(run, reply)
     topic, name = fetch.partition
     where = Where(link.address, topic, name, fetch.offset)
     if reply.code == MOVED:

@@ -16,6 +16,7 @@ from metatwist.wire.records import (
     crc32,
     unpack_header,
 )
+from metatwist.wire.reply_reader import ValueChunks
 
 SCANNED_BYTES = 64 << 10
 """How far one search for the next intact record goes: about 10 ms of the reactor."""
@@ -50,54 +51,116 @@ class RecordRun(NamedTuple):
 
 
 def read_records(
-    data: bytes, partition: TopicPartition, offset: int, most_message_bytes: int
+    value: ValueChunks, partition: TopicPartition, offset: int, most_message_bytes: int
 ) -> RecordRun:
     """The records of a body that starts at `offset`.
 
-    The inner loop runs once a message of every consumer: no calls and no attributes
-    that can be avoided. Twenty zero bytes, which no broker writes but a crash may
-    leave, are no record although their checksum fits.
+    Read where they lie: only a record that reaches from one chunk into the next is
+    joined.
     """
-    messages: list[ReceivedMessage] = []
-    append, new, kind = messages.append, tuple.__new__, ReceivedMessage
-    unpack, crc, mask, header = unpack_header, crc32, CHECKSUM_MASK, HEADER_BYTES
-    topic, name = partition
-    size = len(data)
-    last_header = size - header
-    position, here = 0, offset
-    while position <= last_header:
-        length, checksum, message_id, flag = unpack(data, position)
-        start = position + header
-        end = start + length
-        if end > size or not 0 <= length <= most_message_bytes:
+    reading = _Reading(partition, offset, most_message_bytes)
+    chunks, last = value.chunks, len(value.chunks) - 1
+    rest, start = b"", value.start
+    for index, chunk in enumerate(chunks):
+        end = value.end if index == last else len(chunk)
+        if rest:
+            across = _first_record(rest, chunk, end)
+            if across is None:  # larger than a chunk
+                later = [*chunks[index:last], chunks[last][: value.end]]
+                whole = b"".join([rest, *later])
+                reading.read(whole, 0, len(whole))
+                break
+            start = across - len(rest)
+            if reading.read(rest + chunk[:start], 0, across) != across:
+                break
+        stopped = reading.read(chunk, start, end)
+        if reading.ending not in (Ending.COMPLETE, Ending.PARTIAL):
             break
-        payload = data[start:end]
-        if crc(payload) & mask != checksum or not (
-            checksum or length or message_id or flag
-        ):
-            return RecordRun(messages, here, Ending.CORRUPT, header + length)
-        behind = offset + end
-        append(new(kind, (topic, name, here, behind, message_id, flag, payload)))
-        position, here = end, behind
-    ending, record_bytes = _ending(data, position, most_message_bytes)
-    return RecordRun(messages, here, ending, record_bytes)
+        rest, start = chunk[stopped:end], 0
+    return reading.run
 
 
-def _ending(
-    data: bytes, position: int, most_message_bytes: int
-) -> tuple[Ending, int | None]:
-    """How a body ends whose whole and intact records end at `position`."""
-    left = len(data) - position
-    if not left:
-        return Ending.COMPLETE, None
-    if left < HEADER_BYTES:
-        return Ending.PARTIAL, None
-    length = unpack_header(data, position)[0]
-    if length < 0:
-        return Ending.CORRUPT, None
-    if length > most_message_bytes:
-        return Ending.TOO_LARGE, HEADER_BYTES + length
-    return Ending.PARTIAL, HEADER_BYTES + length
+def _first_record(rest: bytes, chunk: bytes, end: int) -> int | None:
+    """The size, with header, of the record that begins with `rest` and goes on in
+    `chunk`; None when it does not end before `end` there. An impossible size is that of
+    a header: the reader finds out."""
+    missing = HEADER_BYTES - len(rest)
+    head = rest if missing <= 0 else rest + chunk[: min(missing, end)]
+    if len(head) < HEADER_BYTES:
+        return None
+    size: int = HEADER_BYTES + max(0, unpack_header(head)[0])
+    return size if size <= len(rest) + end else None
+
+
+class _Reading:
+    """The records read so far, and how they ended."""
+
+    def __init__(
+        self, partition: TopicPartition, offset: int, most_message_bytes: int
+    ) -> None:
+        self.ending = Ending.COMPLETE
+        self._messages: list[ReceivedMessage] = []
+        self._partition = partition
+        self._here = offset
+        self._most_bytes = most_message_bytes
+        self._record_bytes: int | None = None
+
+    @property
+    def run(self) -> RecordRun:
+        """All of it."""
+        return RecordRun(self._messages, self._here, self.ending, self._record_bytes)
+
+    def read(self, data: bytes, position: int, size: int) -> int:
+        """The records of `data` from `position` to before `size`; returns where they
+        end.
+
+        The loop runs once a message of every consumer: no calls and no attributes that
+        can be avoided. Twenty zero bytes, which no broker writes but a crash may leave,
+        are no record although their checksum fits.
+        """
+        append, new, kind = self._messages.append, tuple.__new__, ReceivedMessage
+        unpack, crc, mask, header = unpack_header, crc32, CHECKSUM_MASK, HEADER_BYTES
+        topic, name = self._partition
+        most_bytes, last_header = self._most_bytes, size - HEADER_BYTES
+        here = self._here
+        before = here - position
+        while position <= last_header:
+            length, checksum, message_id, flag = unpack(data, position)
+            start = position + header
+            end = start + length
+            if end > size or not 0 <= length <= most_bytes:
+                break
+            payload = data[start:end]
+            if crc(payload) & mask != checksum or not (
+                checksum or length or message_id or flag
+            ):
+                self._here, self.ending = here, Ending.CORRUPT
+                self._record_bytes = header + length
+                return position
+            behind = before + end
+            append(new(kind, (topic, name, here, behind, message_id, flag, payload)))
+            position, here = end, behind
+        self._here = here
+        self._end(data, position, size - position)
+        return position
+
+    def _end(self, data: bytes, position: int, left: int) -> None:
+        """How it ends when whole and intact records end at `position`."""
+        self._record_bytes = None
+        if not left:
+            self.ending = Ending.COMPLETE
+        elif left < HEADER_BYTES:
+            self.ending = Ending.PARTIAL
+        else:
+            length: int = unpack_header(data, position)[0]
+            self.ending = self._ending_at(length)
+            if length >= 0:
+                self._record_bytes = HEADER_BYTES + length
+
+    def _ending_at(self, length: int) -> Ending:
+        if length < 0:
+            return Ending.CORRUPT
+        return Ending.TOO_LARGE if length > self._most_bytes else Ending.PARTIAL
 
 
 def damaged_bytes(data: bytes, most_message_bytes: int) -> int:

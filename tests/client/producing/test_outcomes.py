@@ -12,8 +12,8 @@ from metatwist.client import errors
 from metatwist.client.message import SendResult
 from metatwist.client.producing.selectors import ByKey
 from metatwist.coordination.names import PartitionName
-from metatwist.wire.commands import ResultReply, ValueReply
-from metatwist.wire.reply_reader import PutStored
+from metatwist.wire.commands import ResultReply
+from metatwist.wire.reply_reader import PutStored, ValueChunks
 from tests.client.producing.fakes import Put, World, message
 
 ANSWERS: tuple[tuple[Any, type[errors.ClientError], bool, bool], ...] = (
@@ -26,7 +26,7 @@ ANSWERS: tuple[tuple[Any, type[errors.ClientError], bool, bool], ...] = (
     (ResultReply(504, 1, b"late"), errors.ServerTimedOut, True, False),
     (ResultReply(301, 1, b"12"), errors.RequestRefused, False, False),
     (ResultReply(200, 1, b"1 2"), errors.UnexpectedReply, True, False),
-    (ValueReply(1, b"x"), errors.UnexpectedReply, True, False),
+    (ValueChunks.of(1, b"x"), errors.UnexpectedReply, True, False),
     (errors.NotConnected("lost unsent"), errors.NotConnected, False, True),
     (errors.ConnectionLost("lost"), errors.ConnectionLost, True, False),
     (errors.RequestTimedOut("late"), errors.RequestTimedOut, True, False),

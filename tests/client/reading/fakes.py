@@ -21,11 +21,10 @@ from metatwist.wire.commands import (
     GetCommand,
     OffsetCommand,
     PollCommand,
-    Reply,
     ResultReply,
-    ValueReply,
 )
 from metatwist.wire.records import encode
+from metatwist.wire.reply_reader import BrokerReply, ValueChunks
 
 END = 2**63 - 1
 TOPIC = "orders"
@@ -41,8 +40,8 @@ def log_of(*payloads: bytes) -> bytes:
     return b"".join(encode(at, 0, body) for at, body in enumerate(payloads, 1))
 
 
-def value(data: bytes) -> ValueReply:
-    return ValueReply(0, data)
+def value(data: bytes) -> ValueChunks:
+    return ValueChunks.of(0, data)
 
 
 def result(code: int, text: str = "") -> ResultReply:
@@ -64,19 +63,19 @@ class LogBroker:
     def end(self) -> int:
         return self.start + len(self.data)
 
-    def __call__(self, command: object) -> Reply:
+    def __call__(self, command: object) -> BrokerReply:
         if isinstance(command, OffsetCommand):
             return self._offset(command)
         assert isinstance(command, (GetCommand, PollCommand))
         return self._get(command.offset, command.max_size)
 
-    def _offset(self, command: OffsetCommand) -> Reply:
+    def _offset(self, command: OffsetCommand) -> BrokerReply:
         if not self.exists:
             return result(404, "not exists")
         beyond = command.offset >= self.end
         return result(200, str(self.end if beyond else self.start))
 
-    def _get(self, offset: int, max_size: int) -> Reply:
+    def _get(self, offset: int, max_size: int) -> BrokerReply:
         if self.closed:
             return result(403, "closed")
         if self.exists and offset < self.start:
@@ -97,10 +96,10 @@ class FakeLink:
         self.address = address
         self.connected = True
         self.can: frozenset[str] | ClientError = frozenset()
-        self.auto: Callable[[object], Reply | None] | None = None
+        self.auto: Callable[[object], BrokerReply | None] | None = None
         self.commands: list[object] = []
         self.timeouts: list[float | None] = []
-        self.waiting: list[Deferred[Reply]] = []
+        self.waiting: list[Deferred[BrokerReply]] = []
         self.connecting: list[Deferred[None]] = []
         self.cancelled = 0
         self.owners: set[int] = set()
@@ -130,7 +129,7 @@ class FakeLink:
         reply = self.auto(command) if self.auto is not None else None
         if reply is not None:
             return succeed(reply)
-        asked: Deferred[Reply] = Deferred(self._forget)
+        asked: Deferred[BrokerReply] = Deferred(self._forget)
         self.waiting.append(asked)
         return asked
 
@@ -151,7 +150,7 @@ class FakeLink:
         self.cancelled += 1
         self.waiting.remove(asked)
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: BrokerReply) -> None:
         """Answer the oldest request."""
         self.waiting.pop(0).callback(reply)
 

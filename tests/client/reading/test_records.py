@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -13,6 +15,7 @@ from metatwist.client.reading.records import (
     read_records,
 )
 from metatwist.wire.records import HEADER_BYTES, encode, pack_header
+from metatwist.wire.reply_reader import ValueChunks
 from tests.client.reading.fakes import log_of, partition, payloads
 
 MOST = 1000
@@ -22,7 +25,47 @@ ENDS = (25, 45, 105)
 
 
 def read(data: bytes, offset: int = 0, most: int = MOST):
-    return read_records(data, partition(), offset, most)
+    return read_records(ValueChunks.of(0, data), partition(), offset, most)
+
+
+def in_chunks(data: bytes, cuts: list[int]) -> ValueChunks:
+    """A body cut at these places, with something before and behind it."""
+    edges = sorted({0, len(data), *(cut for cut in cuts if 0 < cut < len(data))})
+    chunks = [data[start:end] for start, end in pairwise(edges)] or [b""]
+    end = len(chunks[-1]) + (2 if len(chunks) == 1 else 0)
+    chunks[0] = b"ab" + chunks[0]
+    chunks[-1] += b"next"
+    return ValueChunks(0, chunks, 2, end)
+
+
+class ChunksTests(SynchronousTestCase):
+    """Bodies that came in pieces."""
+
+    @given(
+        bodies=st.lists(st.binary(max_size=60), max_size=6),
+        tail=st.binary(max_size=70),
+        cuts=st.lists(st.integers(0, 500), max_size=12),
+        most=st.sampled_from([10, 30, 1000]),
+    )
+    def test_any_pieces(
+        self, bodies: list[bytes], tail: bytes, cuts: list[int], most: int
+    ) -> None:
+        """In whatever pieces a body came, it holds the same, tail and damage too."""
+        data = log_of(*bodies) + tail
+        cut = in_chunks(data, cuts)
+        self.assertEqual((cut.body, cut.size_bytes), (data, len(data)))
+        whole = read(data, 77, most)
+        self.assertEqual(read_records(cut, partition(), 77, most), whole)
+
+    @given(st.data())
+    def test_damaged_pieces(self, draw: st.DataObject) -> None:
+        """A flipped bit is found in the same place in pieces as in one."""
+        at = draw.draw(st.integers(0, len(LOG) - 1))
+        flipped = LOG[at] ^ (1 << draw.draw(st.integers(0, 7)))
+        data = LOG[:at] + bytes([flipped]) + LOG[at + 1 :]
+        cuts = draw.draw(st.lists(st.integers(0, len(LOG)), max_size=5))
+        pieces = read_records(in_chunks(data, cuts), partition(), 0, MOST)
+        self.assertEqual(pieces, read(data))
 
 
 class WholeTests(SynchronousTestCase):
