@@ -1,0 +1,1 @@
+"""What `metatwist produce`, `consume`, `browse` and `bench` do, on the client."""

@@ -1,0 +1,85 @@
+"""The input of `produce`: pieces of stdin and of files, in order, as fast as they are
+asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred
+
+from metatwist.tools.descriptors import Reading, on_thread
+from metatwist.tools.running import Stop
+from metatwist.tools.splitting import Splitter
+
+STDIN = "-"
+
+
+class Piece(NamedTuple):
+    """One message to be; `data` is None where it is too large. `number` counts from 1
+    within its `source`."""
+
+    source: str
+    number: int
+    data: bytes | None
+
+
+class Lines:
+    """Reads files one after the other; `-` is stdin.
+
+    `delimiter` None takes each file as one piece. A stop ends the reading.
+    """
+
+    def __init__(
+        self, reactor: Any, stop: Stop, delimiter: bytes | None, most_bytes: int
+    ) -> None:
+        self.read_bytes = 0
+        self._reactor = reactor
+        self._stop = stop
+        self._delimiter = delimiter
+        self._most_bytes = most_bytes
+
+    async def pieces(self, source: str) -> AsyncIterator[list[Piece]]:
+        """The pieces of each chunk that was read; raises OSError, and CancelledError
+        at the stop."""
+        descriptor = 0 if source == STDIN else await self._open(source)
+        try:
+            reading = Reading(self._reactor, descriptor)
+            if self._delimiter is None:
+                yield [Piece(source, 1, await self._whole(reading))]
+                return
+            splitter, number = Splitter(self._delimiter, self._most_bytes), 0
+            while chunk := await self._chunk(reading):
+                found = splitter.feed(chunk)
+                yield [Piece(source, number + at, one) for at, one in _counted(found)]
+                number += len(found)
+            last = splitter.end()
+            yield [Piece(source, number + at, one) for at, one in _counted(last)]
+        finally:
+            if descriptor:
+                os.close(descriptor)
+
+    async def _open(self, source: str) -> int:
+        opening = on_thread(self._reactor, os.open, source, os.O_RDONLY)
+        descriptor: int = await opening
+        return descriptor
+
+    async def _chunk(self, reading: Reading) -> bytes:
+        chunk = await self._stop.ends(Deferred.fromCoroutine(reading.chunk()))
+        self.read_bytes += len(chunk)
+        return chunk
+
+    async def _whole(self, reading: Reading) -> bytes | None:
+        chunks, size = [], 0
+        while chunk := await self._chunk(reading):
+            size += len(chunk)
+            if size <= self._most_bytes:
+                chunks.append(chunk)
+            else:
+                chunks.clear()
+        return None if size > self._most_bytes else b"".join(chunks)
+
+
+def _counted(found: list[bytes | None]) -> enumerate[bytes | None]:
+    return enumerate(found, 1)
