@@ -1,0 +1,1 @@
+``metatwist.client``: a client for programs on Twisted and asyncio. Every call answers a Deferred that may be awaited and cancelled; a ``MetaClient`` is a Service that finds brokers through ZooKeeper, the embedded coordinator or their addresses.
