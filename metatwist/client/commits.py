@@ -35,6 +35,7 @@ class _Tracked:
     progress: Progress
     stored: OffsetRecord | None
     counted: int = 0
+    over: ClientError | None = None
 
 
 class Commits:
@@ -114,15 +115,25 @@ class Commits:
         self, wanted: tuple[TopicPartition, ...] | None
     ) -> Deferred[CommitOutcome]:
         commits = tuple(self._changed(wanted))
+        over = {one: self._tracked[one].over for one in self._over(wanted)}
         if not commits:
-            return succeed({})
+            return succeed(over)
         storing: Deferred[CommitOutcome] = maybeDeferred(self._storage.commit, commits)
         storing.addErrback(self._all_failed, commits)
-        return storing.addCallback(self._note, commits)
+        storing.addCallback(self._note, commits)
+        return storing.addCallback(lambda outcome: {**over, **outcome})
+
+    def _over(
+        self, wanted: tuple[TopicPartition, ...] | None
+    ) -> Iterable[TopicPartition]:
+        """Those whose claim is over, which stay refused whatever is done."""
+        for partition, tracked in self._tracked.items():
+            if tracked.over is not None and (wanted is None or partition in wanted):
+                yield partition
 
     def _changed(self, wanted: tuple[TopicPartition, ...] | None) -> Iterable[Commit]:
         for partition, tracked in self._tracked.items():
-            if wanted is not None and partition not in wanted:
+            if tracked.over or (wanted is not None and partition not in wanted):
                 continue
             record = tracked.progress.record
             tracked.counted = tracked.progress.done_count
@@ -153,7 +164,7 @@ class Commits:
             if error is None:
                 tracked.stored = commit.record
             elif isinstance(error, (NotOwner, ClientStopped)):
-                del self._tracked[commit.partition]
+                tracked.over = error
         return outcome
 
 

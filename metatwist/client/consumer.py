@@ -192,7 +192,7 @@ class Consumer:
         leaving = self._context.assignment.stop()
         if not await at_most(clock, limit_s, leaving, "leaving the group"):
             self._holding.lose(self.assigned)
-        await recovering
+        await at_most(clock, self.settings.stop_timeout_s, recovering, "a recovery")
         self._commits.stop()
         self._pull.stop()
         if self._context.own_storage:

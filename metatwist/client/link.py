@@ -88,6 +88,7 @@ class BrokerLink:
         self._service: ClientService | None = None
         self._closing: Deferred[None] | None = None
         self._connection: BrokerConnection | None = None
+        self._built: BrokerConnection | None = None
         self._extensions: frozenset[str] | None = None
         self._waiting: dict[Deferred[None], IDelayedCall] = {}
         self._listeners: list[Callable[[bool], object]] = []
@@ -125,7 +126,8 @@ class BrokerLink:
         if self._service is None:
             return succeed(None)
         service, self._service = self._service, None
-        cut = self._context.clock.callLater(_CLOSE_WITHIN_S, self._cut)
+        connection, self._connection = self._connection, None
+        cut = self._context.clock.callLater(_CLOSE_WITHIN_S, _cut, connection)
         self._closing = service.stopService()
 
         def closed(result: Any) -> None:
@@ -137,11 +139,9 @@ class BrokerLink:
 
         for waiting in list(self._waiting):
             self._end_wait(waiting, "the link is closed")
+        if connection is not None:
+            self._tell(False)
         return _after(self._closing.addBoth(closed))
-
-    def _cut(self) -> None:
-        if self._connection is not None:
-            self._connection.give_up("closing took too long")
 
     def _open(self) -> None:
         settings = self._context.settings
@@ -162,13 +162,18 @@ class BrokerLink:
 
     def _build(self) -> BrokerConnection:
         context = self._context
-        return BrokerConnection(
+        self._built = BrokerConnection(
             ConnectionContext(
                 context.clock, self.address, context.settings, self._ended
             )
         )
+        return self._built
 
-    def _opened(self, connection: Any) -> None:
+    def _opened(self, _proxy: object) -> None:
+        """ClientService has put a proxy before the connection, which costs time."""
+        connection = self._built
+        if connection is None or not connection.is_open:
+            return
         self._connection = connection
         self._extensions = None
         self.last_failure, self._attempts = None, ()
@@ -178,8 +183,8 @@ class BrokerLink:
             waiting.callback(None)
         self._tell(True)
 
-    def _ended(self, _connection: BrokerConnection, why: str) -> None:
-        if self._connection is None:
+    def _ended(self, connection: BrokerConnection, why: str) -> None:
+        if self._connection is not connection:
             return
         self._connection = None
         self._note(Attempt(self.address, why))
@@ -295,6 +300,11 @@ def read_extensions(body: bytes) -> frozenset[str]:
         if word == "extensions":
             return frozenset(rest.split())
     return frozenset()
+
+
+def _cut(connection: BrokerConnection | None) -> None:
+    if connection is not None:
+        connection.give_up("closing took too long")
 
 
 def _after(first: Deferred[None]) -> Deferred[None]:

@@ -257,8 +257,8 @@ class ClientSettings:
         connection: to brokers.
         recover_directory: where messages are kept that a listener has failed on too
             often, if the consumer has no other policy.
-        tls: options for brokers behind TLS at `meta://` addresses, as
-            `twisted.internet.ssl.optionsForClientTLS` makes them; None for plain TCP.
+        tls: for brokers behind TLS at `meta://` addresses: options by host, as
+            `tls_options()` makes them; None for plain TCP.
         endpoint_for: gives the endpoint of a broker's address instead of the usual;
             for tests and tunnels.
     """

@@ -100,6 +100,19 @@ class ByTime(CommitsCase):
         self.clock.pump([5, 5, 5])
         self.assertEqual(len(self.storage.asked), 1)
 
+    def test_fenced_stays_refused(self) -> None:
+        """Whoever asks for a commit of a partition that is not ours is told each
+        time, and nothing is written."""
+        error = NotOwner("gone")
+        self.storage.answer = lambda _: succeed({ONE: error})
+        self.progress.advance(30, 1, 1)
+        self.successResultOf(self.commits.commit())
+        self.progress.advance(60, 1, 1)
+        for _ in range(2):
+            outcome = self.successResultOf(self.commits.commit([ONE]))
+            self.assertEqual(outcome, {ONE: error})
+        self.assertEqual(len(self.storage.asked), 1)
+
     def test_slow_storage(self) -> None:
         """No second commit begins while one is under way."""
         slow: Deferred[CommitOutcome] = Deferred()

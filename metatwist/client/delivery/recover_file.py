@@ -91,6 +91,11 @@ class RecoverFile:
         self._most_messages = most_messages
         self._open: sqlite3.Connection | None = None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether some process has left a file."""
+        return any(path.exists() for path in self._paths)
+
     def add(
         self, message: ReceivedMessage, group: str, stored_s: float, error: str
     ) -> None:

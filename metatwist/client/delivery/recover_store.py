@@ -29,6 +29,9 @@ class RecoverStore:
     LocalStoreFailed, and the partition waits. The file is opened by the first call.
     All Deferreds fail with LocalStoreFailed; cancelling stops the wait alone. After
     `close` they fail with ClientStopped.
+
+    `may_hold`: something was left there, or rejected since; else no file is opened, and
+    none made, only to find it empty.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class RecoverStore:
         self._file = RecoverFile(Path(path), most_messages)
         self._thread = OneThread(reactor, f"recover store {path}")
         self._seconds = seconds
+        self.may_hold = self._file.is_there
 
     @classmethod
     def in_directory(cls, reactor: Any, directory: str | Path) -> RecoverStore:
@@ -52,6 +56,7 @@ class RecoverStore:
         """
         store = cls(reactor, Path(directory) / FILE_NAME)
         store._file = RecoverFile(store.path, MOST_MESSAGES, spare=True)
+        store.may_hold = store._file.is_there
         return store
 
     @property
@@ -63,6 +68,7 @@ class RecoverStore:
         self, message: ReceivedMessage, error: ClientError, group: str, consumer: Any
     ) -> Deferred[str]:
         """See IRejection; fires once it is on disk."""
+        self.may_hold = True
         stored_s = self._seconds()
         stored = self._thread.run(self._file.add, message, group, stored_s, str(error))
         return stored.addCallback(lambda _: f"stored in {self.path}")

@@ -107,6 +107,8 @@ class Recovery(Service):
 
     async def _pass(self, stopping: Stopping) -> None:
         """All registered topics once; a store that fails is tried again in the next."""
+        if not self._store.may_hold:
+            return
         try:
             if self._settings.expiry_s is not None:
                 expired = await self._store.expire(self._settings.expiry_s)

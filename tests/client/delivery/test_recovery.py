@@ -237,6 +237,12 @@ class RecoveryTest(SynchronousTestCase):
         self.clock.advance(0.1)
         self.assertEqual([2, 1, 3], self.seen)
 
+    def test_nothing_there(self) -> None:
+        """As long as nothing was ever rejected no file is made."""
+        self._recovery().register("orders", "billing", self._see)
+        self.clock.pump([5, 300, 300])
+        self.assertFalse(self.store.path.exists())
+
     def test_many(self) -> None:
         """All are recovered in one pass, in order, failing ones once."""
         self._store(*range(250))
