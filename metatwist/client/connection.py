@@ -121,6 +121,13 @@ class BrokerConnection(Protocol):
             )
         return ConnectionLost(f"connection lost: {why}", self._where)
 
+    def finish(self) -> None:
+        """Send what is still to be sent; the transport is to be closed behind it, which
+        it does not do under TLS while it has a producer."""
+        self._paused = False
+        self._send_out()
+        self.transport.unregisterProducer()
+
     def give_up(self, why: str) -> None:
         """Cut the connection; outstanding requests fail with the reason."""
         if self._why is None:

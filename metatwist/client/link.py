@@ -128,6 +128,8 @@ class BrokerLink:
         service, self._service = self._service, None
         connection, self._connection = self._connection, None
         cut = self._context.clock.callLater(_CLOSE_WITHIN_S, _cut, connection)
+        if connection is not None:
+            connection.finish()
         self._closing = service.stopService()
 
         def closed(result: Any) -> None:

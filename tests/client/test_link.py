@@ -96,6 +96,16 @@ class Holding(LinkCase):
         self.link.release(2)
         self.assertTrue(transport.disconnecting)
 
+    def test_closes_behind_what_is_sent(self) -> None:
+        """What was asked in the same turn leaves before the connection closes, and the
+        transport has no producer to wait for."""
+        self.link.hold(1)
+        transport = self.endpoint.accept()
+        self.link.request(VersionCommand())
+        self.link.release(1)
+        self.assertEqual(transport.value(), VersionCommand(0).encode())
+        self.assertIsNone(transport.producer)
+
     def test_release_while_connecting(self) -> None:
         """Letting go during an attempt ends it, and nothing is left."""
         self.link.hold(1)
