@@ -29,6 +29,7 @@ from metatwist.client.reading.context import ReadingContext
 from metatwist.client.reading.feed import PartitionFeed
 from metatwist.client.settings import ConsumerSettings
 from metatwist.client.subscriptions import Listener, Subscription, Subscriptions
+from metatwist.client.telling import Telling
 
 
 class ConsumerState(Enum):
@@ -78,7 +79,7 @@ class Consumer:
         self.settings = settings
         self.state = ConsumerState.NEW
         self._context = context
-        self._hooks = hooks
+        self._emit = Telling(f"consumer of {settings.group}", hooks.on_event)
         self._commits = Commits(
             context.clock, context.storage, settings.commit, self._emit
         )
@@ -286,15 +287,6 @@ class Consumer:
             raise error
 
     # -- parts -------------------------------------------------------------------------
-
-    def _emit(self, event: Event) -> None:
-        self._log.info("{event}", event=event)
-        if self._hooks.on_event is None:
-            return
-        try:
-            self._hooks.on_event(event)
-        except Exception:
-            self._log.failure("on_event failed")
 
     def _tell(self, event: Event) -> None:
         """What the feeds say."""
