@@ -1,5 +1,5 @@
-"""One session of the released Java client within a `JavaDriver`, and what it takes and
-gives."""
+"""One session of a client, the released Java client or ours, within a `LineDriver`, and
+what it takes and gives."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 if TYPE_CHECKING:
-    from .java_driver import JavaDriver
+    from .line_driver import LineDriver
 
 JsonObject = dict[str, Any]
 
@@ -49,7 +49,8 @@ class Received:
     """A message that a consumer was given, or the browser read.
 
     `partition` is `brokerId-partition` and `next_offset` is where the message behind it
-    lies; of a browsed one neither is known.
+    lies; of one that the Java client browsed neither is known. `at_s` is when it was
+    given, by the monotonic clock that all processes of a host share.
     """
 
     topic: str
@@ -58,13 +59,22 @@ class Received:
     attribute: str | None
     partition: str | None = None
     next_offset: int | None = None
+    at_s: float | None = field(default=None, eq=False)
+
+
+END = 2**63 - 1
 
 
 @frozen
 class Consumption:
     """How a consumer reads; times in ms, sizes in bytes (spec client 2.2).
 
-    `offset` is where it begins in a partition for which its group has none.
+    Attributes:
+        offset: where it begins in a partition for which its group has none; END for the
+            end.
+        strategy: DEFAULT or CONSIST.
+        pulled: `iterator` or `batches`, of ours alone, instead of a listener.
+        most: with `batches`, take no more messages than that.
     """
 
     consumer_id: str | None = None
@@ -72,6 +82,9 @@ class Consumption:
     max_delay_ms: int = 200
     commit_period_ms: int = 500
     offset: int = 0
+    strategy: str = "DEFAULT"
+    pulled: str | None = None
+    most: int | None = None
 
 
 @frozen
@@ -86,9 +99,10 @@ class ClientZooKeeper:
 
 
 class DriverSession:
-    """One MetaMessageSessionFactory. Every method raises as `JavaDriver.call`."""
+    """One MetaMessageSessionFactory, or MetaClient. Every method raises as
+    `LineDriver.call`."""
 
-    def __init__(self, driver: JavaDriver, name: str) -> None:
+    def __init__(self, driver: LineDriver, name: str) -> None:
         self.driver = driver
         self.name = name
 
@@ -115,6 +129,20 @@ class DriverSession:
     ) -> list[Sent]:
         """Send all at once and wait for all the callbacks."""
         return self._send("sendWithCallback", topic, messages, timeout_ms)
+
+    def send_one_way(self, topic: str, messages: Sequence[Body]) -> None:
+        """Send without being told; ours alone."""
+        self._send("sendOneWay", topic, messages, 0)
+
+    def send_ordered(
+        self, topic: str, messages: Sequence[Body], partition: str
+    ) -> list[Sent]:
+        """Send to a partition by an ordered producer; ours alone."""
+        encoded = [one.as_json() for one in messages]
+        outcomes = self._call(
+            "sendOrdered", topic=topic, messages=encoded, partition=partition
+        )
+        return [Sent(**one) for one in outcomes]
 
     def _send(
         self, verb: str, topic: str, messages: Sequence[Body], timeout_ms: int
@@ -143,6 +171,9 @@ class DriverSession:
             maxDelayFetchMs=how.max_delay_ms,
             commitPeriodMs=how.commit_period_ms,
             offset=how.offset,
+            strategy=how.strategy,
+            pulled=how.pulled,
+            most=how.most,
         )
 
     def consume(
@@ -186,4 +217,5 @@ def _received(members: JsonObject) -> Received:
         attribute=members["attribute"],
         partition=members.get("partition"),
         next_offset=members.get("nextOffset"),
+        at_s=members.get("at"),
     )

@@ -1,6 +1,7 @@
 """A broker and a coordinator that Java clients find it by, in three combinations.
 
-Each serves the topic `test`; coordinator and broker ports stay over restarts.
+Each serves the topics `test` and `other`; coordinator and broker ports stay over
+restarts.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from .java_peers import JavaBroker, JavaBrokerSettings
 from .zookeeper_server import DebianZooKeeper
 
 TOPIC = "test"
+OTHER_TOPIC = "other"
+TOPICS = (TOPIC, OTHER_TOPIC)
 PARTITIONS = 6
 SESSION_MS = 4000
+MOST_TRANSFERRED_BYTES = 4 * 1024 * 1024
 _GONE_LIMIT_S = 30
 
 Keys = Mapping[str, object]
@@ -69,7 +73,8 @@ class OriginalSystem(System):
         self.zookeeper = DebianZooKeeper(work_dir / "zookeeper")
         settings = JavaBrokerSettings(
             work_dir / "java",
-            topics={TOPIC: {"numPartitions": PARTITIONS}},
+            system={"maxTransferSize": MOST_TRANSFERRED_BYTES},
+            topics={topic: {"numPartitions": PARTITIONS} for topic in TOPICS},
             zookeeper={"zk.zkSessionTimeoutMs": SESSION_MS, "zk.zkSyncTimeMs": 200},
             heap="256m",
         )
@@ -126,7 +131,7 @@ def _ini(zookeeper: Keys, metatwist: Keys) -> str:
             "unflushThreshold": 0,
             "unflushInterval": 10000,
             "maxSegmentSize": 1024 * 1024 * 1024,
-            "maxTransferSize": 1024 * 1024,
+            "maxTransferSize": MOST_TRANSFERRED_BYTES,
         },
         "zookeeper": {
             "zk.zkSessionTimeoutMs": SESSION_MS,
@@ -134,7 +139,7 @@ def _ini(zookeeper: Keys, metatwist: Keys) -> str:
             **zookeeper,
         },
         "metatwist": metatwist,
-        f"topic={TOPIC}": {},
+        **{f"topic={topic}": {} for topic in TOPICS},
     }
     return "".join(
         f"[{section}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items())

@@ -1,4 +1,4 @@
-"""Messages that a Java producer sends while other things happen, and their fate."""
+"""Messages that a producer sends while other things happen, and their fate."""
 
 from __future__ import annotations
 
@@ -41,15 +41,19 @@ class Acknowledged:
 
 
 class Traffic:
-    """Sends numbered messages to a topic in the background, within a `with` block.
+    """Sends numbered messages to a topic in the background, within a `with` block;
+    their bodies begin with `prefix`.
 
     Attributes:
         acknowledged: those that the broker took, in order.
         failed: those whose sending failed; the broker may have them all the same.
     """
 
-    def __init__(self, session: DriverSession, topic: str) -> None:
+    def __init__(
+        self, session: DriverSession, topic: str, prefix: bytes = b"message"
+    ) -> None:
         self._session = session
+        self._prefix = prefix
         self._topic = topic
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -75,7 +79,7 @@ class Traffic:
     def _run(self) -> None:
         number = 0
         while not self._ended.wait(_PAUSE_S):
-            batch = [_message(number + index) for index in range(_BATCH)]
+            batch = [self._message(number + index) for index in range(_BATCH)]
             number += _BATCH
             try:
                 outcomes = self._session.send(self._topic, batch)
@@ -91,7 +95,6 @@ class Traffic:
             else:
                 self.failed.append(sent)
 
-
-def _message(number: int) -> Body:
-    attribute = f"number {number}" if number % 3 == 0 else None
-    return Body(b"message %d" % number + bytes(number % 200), attribute)
+    def _message(self, number: int) -> Body:
+        attribute = f"number {number}" if number % 3 == 0 else None
+        return Body(b"%s %d" % (self._prefix, number) + bytes(number % 200), attribute)

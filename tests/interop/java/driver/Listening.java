@@ -3,6 +3,7 @@ package driver;
 import com.taobao.metamorphosis.Message;
 import com.taobao.metamorphosis.client.MetaMessageSessionFactory;
 import com.taobao.metamorphosis.client.consumer.ConsumerConfig;
+import com.taobao.metamorphosis.client.consumer.LoadBalanceStrategy;
 import com.taobao.metamorphosis.client.consumer.MessageConsumer;
 import com.taobao.metamorphosis.client.consumer.MessageListener;
 import com.taobao.metamorphosis.client.consumer.SimpleFetchManager;
@@ -42,15 +43,20 @@ final class Listening implements MessageListener {
         config.setMaxDelayFetchTimeInMills(request.integer("maxDelayFetchMs"));
         config.setCommitOffsetPeriodInMills(request.integer("commitPeriodMs"));
         config.setOffset(request.integer("offset"));
+        config.setLoadBalanceStrategyType(
+                LoadBalanceStrategy.Type.valueOf(request.text("strategy")));
         return config;
     }
 
     @Override
     public void recieveMessages(Message message) {
+        // The monotonic clock of the host, as other processes read it.
+        double atSeconds = System.nanoTime() / 1e9;
         Map<String, Object> members = Messages.write(message);
         TopicPartitionRegInfo position = SimpleFetchManager.currentTopicRegInfo();
         members.put("session", session);
         members.put("consumer", consumer);
+        members.put("at", atSeconds);
         members.put("partition", message.getPartition().toString());
         members.put("nextOffset", position == null ? null : position.getOffset().get());
         output.event("received", members);

@@ -1,0 +1,1 @@
+"""Our client as a child process, steered as the Java driver is."""
