@@ -14,7 +14,7 @@ INSTALL = $(PY) -m pip --disable-pip-version-check install --quiet \
     --constraint constraints.txt --config-settings editable_mode=compat
 INSTALLED_FROM := setup.py pyproject.toml constraints.txt
 
-.PHONY: help run test check bench bench-client bench-coordinator crash crash-short crash-coordinator corpus clean
+.PHONY: help run test check bench bench-client bench-coordinator crash crash-short crash-coordinator soak corpus clean
 
 help:
 	@echo 'make run          start a broker on 127.0.0.1:$(PORT), data in ./data'
@@ -27,6 +27,7 @@ help:
 	@echo 'make crash-short  the same, a few times'
 	@echo 'make crash-coordinator'
 	@echo '                  kill the embedded coordinator 150 times, as make crash does'
+	@echo 'make soak         our client for 5 minutes, while all around it fails'
 	@echo 'make corpus       put 300 MB of real text and read it back'
 	@echo 'make clean        remove what these made, but not ./data'
 
@@ -63,6 +64,9 @@ crash-short: $(VENV)/dev.stamp
 
 crash-coordinator: $(VENV)/dev.stamp
 	@$(PY) -m tests.crash.run_coordinator --rounds 150 $(ARGS)
+
+soak: $(VENV)/dev.stamp
+	@$(PY) -m tests.soak.run --minutes 5 $(ARGS)
 
 corpus: $(VENV)/dev.stamp
 	@$(PY) -m tests.crash.corpus --megabytes 300 $(ARGS)

@@ -9,7 +9,6 @@ from metatwist.client import MetaClient
 
 async def main(reactor, zookeeper, topic):
     async with MetaClient(reactor, zookeeper=zookeeper) as client:
-        await client.producer().publish(topic)  # connected, from here on
         async for message in client.browser(topic):  # closes itself at the end
             print(message.partition, message.offset, message.body.decode())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -16,6 +16,7 @@ from metatwist.client.broadcast import broadcast_group
 from metatwist.client.consumer import Consumer, ConsumerContext
 from metatwist.client.delivery.recover_store import RecoverStore
 from metatwist.client.errors import ClientStopped, DuplicateConsumer
+from metatwist.client.events import OffsetJumped
 from metatwist.client.ground import Ground, on_addresses, on_coordinator, on_zookeeper
 from metatwist.client.hooks import ConsumerHooks
 from metatwist.client.message import TopicPartition
@@ -30,7 +31,12 @@ from metatwist.client.producing.selectors import ByKey, Selector
 from metatwist.client.reading.browser import BrowseLimits, BrowserContext, TopicBrowser
 from metatwist.client.reading.source import PartitionSource
 from metatwist.client.reading.starting import KeptRange, range_of
-from metatwist.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+from metatwist.client.settings import (
+    ClientSettings,
+    ConsumerSettings,
+    FetchSettings,
+    ProducerSettings,
+)
 from metatwist.client.statistics import BrokerStats, ask_each, check_item
 from metatwist.coordination.interface import ICoordinator
 from metatwist.coordination.names import PartitionName, consumer_id
@@ -79,7 +85,10 @@ class MetaClient(Service):
         else:
             self._ground = on_addresses(reactor, brokers, settings)
         self._producing = ProducerContext(
-            reactor, self._ground.brokers, self._ground.discovery
+            reactor,
+            self._ground.brokers,
+            self._ground.discovery,
+            ended=lambda producer: self._children.pop(producer, None),
         )
         self._children: dict[_Producer | Consumer, None] = {}
         self._browsers: WeakSet[TopicBrowser] = WeakSet()
@@ -235,13 +244,27 @@ class MetaClient(Service):
         storage = FileOffsets.in_directory(self._reactor, directory, alone.group)
         return self._consumer(alone, storage, None, hooks)
 
-    def browser(self, topic: str, limits: BrowseLimits | None = None) -> TopicBrowser:
+    def browser(
+        self,
+        topic: str,
+        limits: BrowseLimits | None = None,
+        *,
+        tell: Callable[[OffsetJumped], object] | None = None,
+        settings: FetchSettings = FetchSettings(),  # noqa: B008
+    ) -> TopicBrowser:
         """Reads a topic once, from its first kept message to its present end, without
-        a group (spec client 18). Raises ClientStopped."""
+        a group (spec client 18).
+
+        `tell` is called with each jump over what is deleted or damaged; what it raises
+        comes out of the iteration, which may go on behind the jump. Raises
+        ClientStopped.
+        """
         self._check()
         context = BrowserContext(
-            self._reactor, self._ground.brokers, self._ground.discovery
+            self._reactor, self._ground.brokers, self._ground.discovery, settings
         )
+        if tell is not None:
+            context = evolve(context, tell=tell)
         browser = TopicBrowser(topic, context, limits)
         self._browsers.add(browser)
         return browser
@@ -251,7 +274,8 @@ class MetaClient(Service):
     def partitions(self, topic: str) -> Deferred[tuple[PartitionName, ...]]:
         """All partitions that can be read, by broker id and number.
 
-        Fails with NotConnected, ClientStopped. Cancelling ends the wait.
+        Waits for the coordinator to answer, 10 s at most. Fails with NotConnected,
+        ClientStopped. Cancelling ends the wait.
         """
         return self._ground.discovery.partitions(topic)
 

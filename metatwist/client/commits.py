@@ -59,6 +59,7 @@ class Commits:
         self._emit = emit
         self._tracked: dict[TopicPartition, _Tracked] = {}
         self._lock = DeferredLock()
+        self._waiting: dict[Deferred[CommitOutcome], tuple[TopicPartition, ...]] = {}
         self._loop = LoopingCall(self._by_time)
         self._loop.clock = clock
 
@@ -71,6 +72,14 @@ class Commits:
         """Commit no more by itself."""
         if self._loop.running:
             self._loop.stop()
+
+    def end(self) -> None:
+        """Whoever still waits is not told by the storage any more: ClientStopped."""
+        waiting, self._waiting = self._waiting, {}
+        error = ClientStopped("the consumer was stopped")
+        for told, partitions in waiting.items():
+            if not told.called:
+                told.callback(dict.fromkeys(partitions, error))
 
     def track(
         self,
@@ -98,7 +107,16 @@ class Commits:
         Cancelling ends the wait; what has begun to be written is written.
         """
         wanted = None if partitions is None else tuple(partitions)
-        return self._lock.run(self._commit, wanted)
+        # Not the lock's own Deferred: to cancel that would cancel what is written.
+        told: Deferred[CommitOutcome] = Deferred()
+        self._waiting[told] = tuple(self._tracked) if wanted is None else wanted
+
+        def tell(outcome: CommitOutcome) -> None:
+            if self._waiting.pop(told, None) is not None and not told.called:
+                told.callback(outcome)
+
+        self._lock.run(self._commit, wanted).addCallback(tell)
+        return told
 
     def _by_time(self) -> Deferred[Any] | None:
         return None if self._lock.locked else self.commit()

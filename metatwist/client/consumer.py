@@ -199,6 +199,7 @@ class Consumer:
         if self._context.own_storage:
             closing = self._context.storage.close()
             await at_most(clock, self.settings.stop_timeout_s, closing, "the storage")
+        self._commits.end()
 
     def _stopped(self, _result: object) -> None:
         self.state = ConsumerState.STOPPED

@@ -105,7 +105,8 @@ class PublishRoutes:
 
 class IDiscovery(Interface):
     """Which brokers serve which topics, now and as it changes. All CoordinationErrors
-    arrive as ClientErrors (NotConnected while there is no coordinator)."""
+    arrive as ClientErrors. What is not known yet is waited for, in bounded time, then
+    NotConnected says what hinders."""
 
     def publish(topic: str) -> Deferred[PublishRoutes]:
         """Begin to follow a topic's brokers; later calls fire with the present routes.

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from attrs import frozen
 from twisted.internet.defer import Deferred
 
+from metatwist.client.checked import count
 from metatwist.client.errors import LocalStoreFailed
 from metatwist.client.message import Message, TopicPartition
 from metatwist.client.one_thread import OneThread
@@ -64,8 +65,8 @@ class Parked(NamedTuple):
 class StoreLimits:
     """The most that is kept; more is refused with LocalStoreFailed."""
 
-    most_messages: int = 500_000
-    most_bytes: int = 1 << 30
+    most_messages: int = count(500_000)
+    most_bytes: int = count(1 << 30)
 
 
 class _Table:

@@ -9,6 +9,8 @@ from attrs import frozen
 from metatwist.coordination.names import PartitionName
 from metatwist.wire.records import split_payload
 
+MOST_SHOWN_BYTES = 64
+
 
 @frozen
 class Message:
@@ -50,6 +52,18 @@ class ReceivedMessage(NamedTuple):
     message_id: int
     flag: int
     payload: bytes
+
+    def __repr__(self) -> str:
+        """Without most of a large payload: events have messages, and are logged."""
+        size_bytes = len(self.payload)
+        payload = repr(self.payload[:MOST_SHOWN_BYTES])
+        if size_bytes > MOST_SHOWN_BYTES:
+            payload += f"... of {size_bytes} bytes"
+        return (
+            f"ReceivedMessage(topic={self.topic!r}, partition={self.partition},"
+            f" offset={self.offset}, next_offset={self.next_offset},"
+            f" message_id={self.message_id}, flag={self.flag}, payload={payload})"
+        )
 
     @property
     def attribute(self) -> str | None:

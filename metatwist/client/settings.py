@@ -11,35 +11,18 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 
+from metatwist.client.checked import (
+    count,
+    not_negative,
+    positive_or_none,
+    seconds,
+)
 from metatwist.coordination.names import consumer_id as checked_consumer_id
 from metatwist.coordination.names import group_problem
 
 MIB = 1 << 20
-
-
-def _positive(_owner: object, attribute: Attribute[Any], value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{attribute.name} must be more than 0, not {value}")
-
-
-def _not_negative(_owner: object, attribute: Attribute[Any], value: float) -> None:
-    if not value >= 0:
-        raise ValueError(f"{attribute.name} must not be negative, not {value}")
-
-
-def _seconds(default: float) -> Any:
-    return field(default=default, validator=_positive)
-
-
-def _count(default: int) -> Any:
-    return field(default=default, validator=_positive)
-
-
-def _or_none(_owner: object, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None:
-        _positive(_owner, attribute, value)
 
 
 @frozen
@@ -58,23 +41,23 @@ class ConnectionSettings:
         most_reply_bytes: a larger answer breaks the connection.
     """
 
-    connect_timeout_s: float = _seconds(10)
-    request_timeout_s: float = _seconds(10)
-    heartbeat_idle_s: float = _seconds(10)
-    heartbeat_timeout_s: float = _seconds(5)
-    most_missed_heartbeats: int = _count(3)
-    reconnect_pause_s: float = _seconds(0.2)
-    most_reconnect_pause_s: float = _seconds(5)
-    most_unanswered: int = _count(100_000)
-    most_reply_bytes: int = _count(256 * MIB)
+    connect_timeout_s: float = seconds(10)
+    request_timeout_s: float = seconds(10)
+    heartbeat_idle_s: float = seconds(10)
+    heartbeat_timeout_s: float = seconds(5)
+    most_missed_heartbeats: int = count(3)
+    reconnect_pause_s: float = seconds(0.2)
+    most_reconnect_pause_s: float = seconds(5)
+    most_unanswered: int = count(100_000)
+    most_reply_bytes: int = count(256 * MIB)
 
 
 @frozen
 class Backoff:
     """Pauses that grow: `first_s`, then doubled up to `most_s`."""
 
-    first_s: float = _seconds(0.5)
-    most_s: float = _seconds(30)
+    first_s: float = seconds(0.5)
+    most_s: float = seconds(30)
 
     def pause_s(self, failures: int) -> float:
         """The pause after that many failures in a row, of which there is at least 1."""
@@ -97,12 +80,12 @@ class ProducerSettings:
         most_message_bytes: a larger payload is InvalidMessage at once.
     """
 
-    timeout_s: float = _seconds(10)
-    retries: int = field(default=5, validator=_not_negative)
+    timeout_s: float = seconds(10)
+    retries: int = field(default=5, validator=not_negative)
     may_duplicate: bool = False
     backoff: Backoff = Backoff(0.1, 2)
-    most_buffered_bytes: int = _count(64 * MIB)
-    most_message_bytes: int = _count(4 * MIB)
+    most_buffered_bytes: int = count(64 * MIB)
+    most_message_bytes: int = count(4 * MIB)
 
 
 class Start(Enum):
@@ -144,11 +127,11 @@ class FetchSettings:
         failure: pauses after failed fetches.
     """
 
-    size_bytes: int = _count(512 * 1024)
-    most_message_bytes: int = _count(64 * MIB)
-    prefetch_bytes: int = _count(4 * MIB)
-    timeout_s: float = _seconds(10)
-    poll_wait_s: float = _seconds(20)
+    size_bytes: int = count(512 * 1024)
+    most_message_bytes: int = count(64 * MIB)
+    prefetch_bytes: int = count(4 * MIB)
+    timeout_s: float = seconds(10)
+    poll_wait_s: float = seconds(20)
     idle: Backoff = Backoff(0.05, 1)
     failure: Backoff = Backoff(0.5, 10)
 
@@ -168,11 +151,11 @@ class DeliverySettings:
             again in this process; 0 for none.
     """
 
-    most_deliveries: int = _count(6)
+    most_deliveries: int = count(6)
     backoff: Backoff = Backoff(0.5, 5)
-    listener_timeout_s: float | None = field(default=None, validator=_or_none)
-    slice_s: float = _seconds(0.005)
-    remembered: int = field(default=4096, validator=_not_negative)
+    listener_timeout_s: float | None = field(default=None, validator=positive_or_none)
+    slice_s: float = seconds(0.005)
+    remembered: int = field(default=4096, validator=not_negative)
 
 
 @frozen
@@ -186,8 +169,8 @@ class CommitSettings:
     """
 
     auto: bool = True
-    period_s: float = _seconds(5)
-    every: int | None = field(default=None, validator=_or_none)
+    period_s: float = seconds(5)
+    every: int | None = field(default=None, validator=positive_or_none)
 
 
 @frozen
@@ -204,11 +187,11 @@ class RecoverySettings:
         stop_timeout_s: how long a stop waits for a running listener.
     """
 
-    first_s: float = _seconds(5)
-    period_s: float = _seconds(300)
-    expiry_s: float | None = field(default=None, validator=_or_none)
-    listener_timeout_s: float | None = field(default=None, validator=_or_none)
-    stop_timeout_s: float = _seconds(10)
+    first_s: float = seconds(5)
+    period_s: float = seconds(300)
+    expiry_s: float | None = field(default=None, validator=positive_or_none)
+    listener_timeout_s: float | None = field(default=None, validator=positive_or_none)
+    stop_timeout_s: float = seconds(10)
 
 
 @frozen
@@ -228,7 +211,7 @@ class ConsumerSettings:
     strategy: Strategy = Strategy.DEFAULT
     start: Start | int = Start.EARLIEST
     out_of_range: Start = Start.NEAREST
-    stop_timeout_s: float = _seconds(10)
+    stop_timeout_s: float = seconds(10)
     fetch: FetchSettings = FetchSettings()
     delivery: DeliverySettings = DeliverySettings()
     recovery: RecoverySettings = RecoverySettings()
@@ -264,7 +247,7 @@ class ClientSettings:
     """
 
     root: str = "/meta"
-    session_timeout_s: float = _seconds(30)
+    session_timeout_s: float = seconds(30)
     credentials: tuple[str, str] | None = field(default=None, repr=False)
     connection: ConnectionSettings = ConnectionSettings()
     recover_directory: Path = field(

@@ -18,7 +18,7 @@ from metatwist.client.reading.starting import KeptRange
 from metatwist.client.settings import Backoff
 from metatwist.coordination.names import PartitionName
 from metatwist.tools.bar import Bar
-from metatwist.tools.ending import ExitCode, ToolError
+from metatwist.tools.ending import ExitCode, ToolError, words_of_jump
 from metatwist.tools.formats import body_of
 from metatwist.tools.output import Output, OutputForm, taken
 from metatwist.tools.ranges import kept_by, partitions_of
@@ -65,7 +65,10 @@ async def browse(scene: Scene, job: BrowseJob, form: OutputForm) -> int:
     size = sum(one.latest - one.earliest for one in ranges.values())
     bar = Bar(scene.reactor, job.topic, size, "bytes")
     bar.start(not scene.target.quiet and not form.shares_the_terminal)
-    browser = scene.client.browser(job.topic, _limits(ranges))
+    limits = _limits(ranges)
+    browser = scene.client.browser(
+        job.topic, limits, tell=lambda jump: scene.say(words_of_jump(jump))
+    )
     try:
         with suppress(BrokenPipeError):
             await _Browsing(scene, job, output, bar).run(browser, ranges)

@@ -28,7 +28,7 @@ from metatwist.client.offsets.interface import IOffsetStorage
 from metatwist.client.settings import CommitSettings, ConsumerSettings, Start
 from metatwist.coordination.layout import Layout
 from metatwist.tools.alone import GROUP, consumer_alone
-from metatwist.tools.ending import ExitCode, words_of
+from metatwist.tools.ending import ExitCode, words_of, words_of_jump
 from metatwist.tools.output import Output, OutputForm, taken
 from metatwist.tools.ranges import kept_by, partitions_of
 from metatwist.tools.read_only_offsets import ReadOnlyOffsets
@@ -243,10 +243,7 @@ class _Consumption:
     def _told(self, event: Event) -> None:
         say = self._scene.say
         if isinstance(event, OffsetJumped) and event.reason not in _ASKED_FOR:
-            say(
-                f"{event.partition}: {event.reason}, goes on at {event.to_offset} "
-                f"instead of {event.from_offset}"
-            )
+            say(words_of_jump(event))
         elif isinstance(event, PartitionStopped):
             self._stopped[event.partition] = None
             say(f"{event.partition} is not read any more: {words_of(event.error)}")

@@ -9,6 +9,7 @@ from attrs import frozen
 from twisted.internet.defer import CancelledError
 
 from metatwist.client.errors import ClientError, NotConnected
+from metatwist.client.events import OffsetJumped
 from metatwist.coordination.foreign_text import escaped
 from metatwist.errors import MetatwistError
 
@@ -65,6 +66,14 @@ def os_problem(error: OSError) -> str:
     """`cannot use FILE: No space left on device`."""
     reason = error.strerror or str(error)
     return f"cannot use {error.filename}: {reason}" if error.filename else reason
+
+
+def words_of_jump(jump: OffsetJumped) -> str:
+    """What was passed over, in one line."""
+    return (
+        f"{jump.partition}: {jump.reason}, goes on at {jump.to_offset} "
+        f"instead of {jump.from_offset}"
+    )
 
 
 def words_of(error: ClientError) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.client.commits import Commits
-from metatwist.client.errors import NotOwner, OffsetStorageFailed
+from metatwist.client.errors import ClientStopped, NotOwner, OffsetStorageFailed
 from metatwist.client.events import CommitFailed, Event
 from metatwist.client.message import TopicPartition
 from metatwist.client.offsets.interface import Claim, Commit, CommitOutcome
@@ -156,6 +156,37 @@ class Asked(CommitsCase):
         self.assertEqual(self.successResultOf(first), {ONE: None})
         self.assertEqual(self.successResultOf(second), {ONE: None})
         self.assertEqual(self.storage.offsets, [[(ONE, 30)], [(ONE, 50)]])
+
+    def test_cancelled(self) -> None:
+        """Cancelling ends the wait; what is being written is written, and the next
+        commit waits for it."""
+        writing: Deferred[CommitOutcome] = Deferred()
+        self.storage.answer = lambda _: writing
+        self.progress.advance(30, 1, 1)
+        waiting = self.commits.commit()
+        waiting.cancel()
+        self.failureResultOf(waiting, CancelledError)
+        self.assertFalse(writing.called)
+        self.progress.advance(50, 1, 1)
+        after = self.commits.commit()
+        self.assertEqual(len(self.storage.asked), 1)
+        self.storage.answer = lambda _: succeed({ONE: None})
+        writing.callback({ONE: None})
+        self.assertEqual(self.successResultOf(after), {ONE: None})
+        self.assertEqual(self.storage.offsets, [[(ONE, 30)], [(ONE, 50)]])
+        self.assertEqual(self.events, [])
+
+    def test_storage_that_never_answers(self) -> None:
+        """At the end everybody is told, and a late answer is nothing."""
+        writing: Deferred[CommitOutcome] = Deferred()
+        self.storage.answer = lambda _: writing
+        self.progress.advance(30, 1, 1)
+        first, second = self.commits.commit(), self.commits.commit([ONE])
+        self.commits.stop()
+        self.commits.end()
+        for one in (first, second):
+            self.assertIsInstance(self.successResultOf(one)[ONE], ClientStopped)
+        writing.callback({ONE: None})
 
     def test_some(self) -> None:
         """Only the partitions asked for are stored."""

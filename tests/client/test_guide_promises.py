@@ -259,8 +259,30 @@ class ReceivingTests(PromiseCase):
                     return
 
         self.assertIsNone(self.result_of(Deferred.fromCoroutine(two())))
+        begun_s = self.clock.seconds()
         self.result_of(consumer.stop())
+        self.assertLess(self.clock.seconds() - begun_s, 5)
         self.assertEqual(self.received_by_next(2), [b"two", b"three"])
+
+    def test_iterator_goes_on(self) -> None:
+        """The next loop begins with the message at which the one before was left, and
+        all is committed in the end."""
+        consumer = self.consumer()
+        seen: list[bytes] = []
+
+        async def to(last: bytes) -> None:
+            async for message in consumer:
+                seen.append(message.body)
+                if message.body == last:
+                    break
+
+        for last in (b"two", b"three"):
+            self.assertIsNone(self.result_of(Deferred.fromCoroutine(to(last))))
+        self.assertEqual(seen, [b"one", b"two", b"two", b"three"])
+        self.result_of(consumer.next_batch()).done()
+        self.result_of(consumer.stop())
+        self.broker.deliver("orders", b"four")
+        self.assertEqual(self.received_by_next(1), [b"four"])
 
     def test_iterator_stopped(self) -> None:
         """After `stop` within the loop the last message is done, without a wait."""

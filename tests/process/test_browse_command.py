@@ -66,6 +66,16 @@ class BrowseTest(CommandCase):
         done = self.run_command("browse", "test", code=3, address=address)
         self.assertIn(address.encode(), done.stderr)
 
+    def test_damaged(self) -> None:
+        """A damaged message is passed over, and stderr says so."""
+        (log,) = self.broker.data_dir.glob("test-2/*.meta")
+        with log.open("r+b") as stored:
+            stored.seek(log.read_bytes().index(b"2 of 2"))
+            stored.write(b"?")
+        done = self.run_command("browse", "test", "--partition", "2")
+        self.assertEqual(done.stdout.splitlines(), [b"1 of 2", b"3 of 2"])
+        self.assertIn(b": corrupt, goes on at 52 instead of 26", done.stderr)
+
     def test_reader_leaves(self) -> None:
         """A reader that leaves ends it with exit code 0."""
         self.run_command("bench", "produce", "other", "--messages", "2000")

@@ -29,6 +29,7 @@ class Lot:
         messages: those the user gets; none of a batch in which none is wanted.
         end: the offset behind them and behind what was left out after them, in bytes.
         is_done: the user says so.
+        is_back: they are not out any more, and to be handed out again.
         is_void: the partition was given up or sought meanwhile.
     """
 
@@ -36,6 +37,7 @@ class Lot:
     messages: list[ReceivedMessage]
     end: int
     is_done: bool = False
+    is_back: bool = False
     is_void: bool = False
 
 
@@ -53,7 +55,8 @@ class PulledPartition:
     """Has one batch ready at a time, and asks for the next when that is handed out.
 
     `offer` is called when messages can be taken. Progress goes as far as all that was
-    handed out is done, in order.
+    handed out is done, in order. What comes back keeps its place, and is handed out
+    again before anything else.
     """
 
     _log = Logger()
@@ -67,6 +70,7 @@ class PulledPartition:
     ) -> None:
         partition: TopicPartition = feed.partition
         self.partition = partition
+        self.clock = context.clock
         self._feed = feed
         self._progress = progress
         self._offer = offer
@@ -79,6 +83,7 @@ class PulledPartition:
         self._stopping = Stopping(context.clock, self._end)
         self._rest: _Rest | None = None
         self._lots: deque[Lot] = deque()
+        self._back: list[Lot] = []
         self._asking: Deferred[Batch] | None = None
         self._is_asking = False
 
@@ -91,6 +96,7 @@ class PulledPartition:
     def stop(self, within_s: float) -> Deferred[None]:
         """See ISink; what the user was handed may be done meanwhile."""
         stopped = self._stopping.ask(within_s)
+        self._back.clear()
         self._drop_rest()
         self._end_if_done()
         return stopped
@@ -126,12 +132,18 @@ class PulledPartition:
     @property
     def has_more(self) -> bool:
         """Whether messages can be taken now."""
-        return self._rest is not None and not self._gate.reasons
+        if self._gate.reasons:
+            return False
+        return self._rest is not None or bool(self._back)
 
     def take(self, most: int) -> Lot | None:
         """The next messages, None for none now."""
+        if self._gate.reasons:
+            return None
+        if self._back:
+            return self._take_again()
         rest = self._rest
-        if rest is None or self._gate.reasons:
+        if rest is None:
             return None
         first = rest.index
         messages = rest.wanted[first : first + most]
@@ -144,6 +156,23 @@ class PulledPartition:
             self._drop_rest()
             self._ask()
         return lot
+
+    def _take_again(self) -> Lot:
+        again = min(self._back, key=lambda lot: lot.end)
+        self._back.remove(again)
+        again.is_back = False
+        return again
+
+    def put_back(self, lot: Lot) -> bool:
+        """Nobody has it any more; whether it can be handed out again."""
+        if lot.is_void or lot.is_done:
+            return False
+        lot.is_back = True
+        if self._stopping.wanted:
+            self._end_if_done()
+            return False
+        self._back.append(lot)
+        return True
 
     def done(self, lot: Lot) -> None:
         """See PulledBatch.done."""
@@ -220,9 +249,12 @@ class PulledPartition:
         for lot in self._lots:
             lot.is_void = True
         self._lots.clear()
+        self._back.clear()
 
     def _end_if_done(self) -> None:
-        if self._stopping.wanted and not self._lots:
+        if not self._stopping.wanted:
+            return
+        if all(lot.is_done or lot.is_back for lot in self._lots):
             self._end()
 
     def _end(self) -> None:

@@ -61,15 +61,16 @@ class Pull:
     """Gathers the messages of all partitions of a consumer, each in its turn.
 
     `commit` commits what is done of a partition, now or later (a Deferred or an
-    awaitable). `async for message in pull` iterates
-    until it is stopped; a message counts as done when the next one is asked for, not
-    before, so that leaving the loop early leaves its last message not done.
+    awaitable). `async for message in pull` iterates until it is stopped; a message
+    counts as done when the next one is asked for, not before. The one at which a loop
+    is left is handed out again, before all others.
     """
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
         self._ready: deque[PulledPartition] = deque()
         self._waiting: deque[tuple[Deferred[PulledBatch], int]] = deque()
+        self._left: deque[Lot] = deque()
         self._is_serving = False
         self._is_stopped = False
 
@@ -98,17 +99,22 @@ class Pull:
     def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         return self.messages()
 
-    async def messages(self) -> AsyncIterator[ReceivedMessage]:
+    def messages(self) -> AsyncIterator[ReceivedMessage]:
         """See the class."""
-        while True:
-            batch = None if self._waiting else self._take(1)
-            if batch is None:
-                try:
-                    batch = await self.next_batch(1)
-                except ClientStopped:
-                    return
-            yield batch.messages[0]
-            batch.done()
+        return _Loop(self)
+
+    async def next_lot(self) -> Lot:
+        """The next message of a loop; raises ClientStopped."""
+        batch = None if self._waiting else self._take(1)
+        if batch is None:
+            batch = await self.next_batch(1)
+        return batch._lot
+
+    def left(self, lot: Lot) -> None:
+        """A loop was left at this message. It is put back in a turn of its own: this
+        may be called in the midst of anything, by the garbage collector."""
+        self._left.append(lot)
+        lot.owner.clock.callLater(0, self._put_back_and_serve)
 
     def stop(self) -> None:
         """Those who wait fail with ClientStopped, loops end. Idempotent; the sinks are
@@ -123,6 +129,23 @@ class Pull:
         """A partition has messages that it had not before, or may hand out again."""
         if partition not in self._ready:
             self._ready.append(partition)
+        self._serve_once()
+
+    def _put_back_and_serve(self) -> None:
+        if self._left:
+            self._put_back()
+            self._serve_once()
+
+    def _put_back(self) -> None:
+        while self._left:
+            lot = self._left.popleft()
+            partition = lot.owner
+            if partition.put_back(lot):
+                if partition in self._ready:
+                    self._ready.remove(partition)
+                self._ready.appendleft(partition)
+
+    def _serve_once(self) -> None:
         if not self._is_serving:
             self._is_serving = True
             try:
@@ -146,6 +169,8 @@ class Pull:
         """Of the partition that was longest not asked."""
         if self._is_stopped:
             return None
+        if self._left:
+            self._put_back()
         while self._ready:
             partition = self._ready.popleft()
             lot = partition.take(most)
@@ -154,6 +179,35 @@ class Pull:
             if lot is not None:
                 return PulledBatch(lot, self._commit)
         return None
+
+
+class _Loop(AsyncIterator[ReceivedMessage]):
+    """One `async for`, which has one message at a time.
+
+    It is left when it goes away: by `break`, `return` or an error, as `async for` keeps
+    it to itself. One that is kept elsewhere goes on where it was, and its message
+    counts as being processed as long.
+    """
+
+    __slots__ = ("_lot", "_pull")
+
+    def __init__(self, pull: Pull) -> None:
+        self._pull = pull
+        self._lot: Lot | None = None
+
+    async def __anext__(self) -> ReceivedMessage:
+        before, self._lot = self._lot, None
+        if before is not None:
+            before.owner.done(before)
+        try:
+            lot = self._lot = await self._pull.next_lot()
+        except ClientStopped:
+            raise StopAsyncIteration from None
+        return lot.messages[0]
+
+    def __del__(self) -> None:
+        if self._lot is not None:
+            self._pull.left(self._lot)
 
 
 def _committed(commit: Commit, partition: TopicPartition) -> Deferred[None]:

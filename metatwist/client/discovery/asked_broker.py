@@ -25,6 +25,7 @@ from metatwist.client.statistics import ask_stats
 PERIOD_S = 60.0
 REFRESH_S = 0.5
 TIMEOUT_S = 5.0
+LISTEN_S = 0.1
 RETRIES = Backoff(0.5, 30)
 
 
@@ -61,6 +62,7 @@ class AskedBroker:
         self.answered = False
         self.failure: ClientError | None = None
         self._told = told
+        self._reactor = reactor
         self._rounds = Rounds(reactor, self._round)
         self._link: Any = brokers.link(address)
         self._heard = _Told()
@@ -117,6 +119,8 @@ class AskedBroker:
         return asking.addCallbacks(self._answered, self._failed)
 
     async def _ask(self, link: Any) -> _Told:
+        if not self.tried:
+            await self._first_try(link)
         general = await ask_stats(link, "", TIMEOUT_S)
         own_id = broker_id_of(general.lines)
         extensions = await ask_stats(link, "extensions", TIMEOUT_S)
@@ -125,6 +129,19 @@ class AskedBroker:
             return _Told(own_id, offered)
         offsets = await ask_stats(link, "offsets", TIMEOUT_S)
         return _Told(own_id, logs=list(offsets.lines))
+
+    async def _first_try(self, link: Any) -> None:
+        """Until it is connected, or fails as soon as a try has failed: the link itself
+        tries on, and tells of no failure before the time is up."""
+        until_s = self._reactor.seconds() + TIMEOUT_S
+        while True:
+            try:
+                await link.when_connected(LISTEN_S)
+            except NotConnected as error:
+                if error.attempts or self._reactor.seconds() >= until_s:
+                    raise
+            else:
+                return
 
     def _answered(self, told: _Told) -> float:
         self._heard, self.own_id = told, told.own_id

@@ -2,7 +2,7 @@
 
 Each followed topic has a loop: look, then sleep until a watch fires or half a minute
 has passed. A watch only says that something changed; the look after it finds out what,
-so that no number of events makes more than one look per COALESCE_S. Beside the topic's
+so that no number of events makes more than one look per 20 ms. Beside the topic's
 own nodes the `master` nodes of its brokers are watched, there or not: a broker that
 moves changes nothing else (W9). `brokers/ids` says nothing that these do not.
 """
@@ -11,26 +11,23 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
 
 from attrs import Factory, define, field
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, fail
-from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from metatwist.client.discovery.rounds import Rounds
+from metatwist.client.discovery.looking import Looking
 from metatwist.client.discovery.tree_reading import TreeReading, Warnings
 from metatwist.client.discovery.waiting import (
-    Awaited,
     Listeners,
     RoutesListener,
     Running,
     together,
 )
-from metatwist.client.discovery.watched_tree import Key, WatchedTree
+from metatwist.client.discovery.watched_tree import WatchedTree
 from metatwist.client.errors import (
     ClientError,
     ClientStopped,
@@ -39,7 +36,7 @@ from metatwist.client.errors import (
     Where,
 )
 from metatwist.client.interfaces import IDiscovery, PublishRoutes
-from metatwist.client.settings import Backoff
+from metatwist.client.znodes import Key
 from metatwist.coordination.errors import (
     CoordinationError,
     NodeExists,
@@ -50,11 +47,8 @@ from metatwist.coordination.interface import ICoordinator, SessionState
 from metatwist.coordination.layout import Layout, TopicTree
 from metatwist.coordination.names import PartitionName, path_element_problem
 
-COALESCE_S = 0.02
+T = TypeVar("T")
 REFRESH_S = 0.5
-PERIOD_S = 30.0
-PATIENCE_S = 10.0
-RETRIES = Backoff(0.5, 30)
 Shuffle = Callable[[list[str]], object]
 
 
@@ -64,11 +58,9 @@ class _Followed:
     look under way on `using`."""
 
     topic: str
-    routes: Awaited[PublishRoutes]
     used: set[Key] = Factory(set)
     using: set[Key] = Factory(set)
-    failures: int = 0
-    rounds: Rounds = field(init=False)
+    looking: Looking[PublishRoutes] = field(init=False)
 
 
 @implementer(IDiscovery)
@@ -76,13 +68,12 @@ class CoordinatedDiscovery(Service):
     """See IDiscovery; needs to be started, and serves once.
 
     It writes nothing but the empty directory of a published topic. Without a
-    connection to the coordinator the last known routes and readers stay in use.
-    `publish` fails when nothing could be read for 10 s, at once when that is hopeless.
+    connection to the coordinator the last known routes and readers stay in use. What is
+    not known is waited for: a Deferred fails when nothing could be read for 10 s, at
+    once when that is hopeless.
     Listeners are told of the first routes as well. What is asked for after the stop, or
     is still open then, fails with ClientStopped.
     """
-
-    _log = Logger()
 
     def __init__(
         self,
@@ -98,6 +89,7 @@ class CoordinatedDiscovery(Service):
         self._tree = WatchedTree(reactor, coordinator, self._changed)
         self._warnings = Warnings()
         self._topics: dict[str, _Followed] = {}
+        self._asked: set[Looking[Any]] = set()
         self._listeners = Listeners()
         self._work = Running("discovery")
         self._readers: dict[int, tuple[str, ...]] = {}
@@ -109,28 +101,30 @@ class CoordinatedDiscovery(Service):
         super().startService()
         self._coordinator.on_state(self._state_changed)
         for followed in self._topics.values():
-            followed.rounds.start()
+            followed.looking.start()
 
     def stopService(self) -> None:
         """End all looks and watches; whoever waits gets ClientStopped."""
         super().stopService()
         self._work.stop()
         for followed in self._topics.values():
-            followed.rounds.stop()
+            followed.looking.stop()
         topics, self._topics = self._topics, {}
         for followed in topics.values():
-            followed.routes.give_up(self._work.error())
+            followed.looking.found.give_up(self._work.error())
         self._tree.close()
 
     def _state_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED and self.running:
             for followed in self._topics.values():
-                followed.rounds.wake(COALESCE_S)
+                followed.looking.wake()
+            for looking in self._asked:
+                looking.wake()
 
     def _changed(self, key: Key) -> None:
         for followed in self._topics.values():
             if key in followed.used or key in followed.using:
-                followed.rounds.wake(COALESCE_S)
+                followed.looking.wake()
 
     # -- publishing -------------------------------------------------------------------
 
@@ -142,19 +136,20 @@ class CoordinatedDiscovery(Service):
         followed = self._topics.get(topic)
         if followed is None:
             followed = self._follow(topic)
-        return followed.routes.wait()
+        return followed.looking.found.wait()
 
     def routes(self, topic: str) -> PublishRoutes | None:
         """See IDiscovery."""
         followed = self._topics.get(topic)
-        return None if followed is None else followed.routes.now
+        return None if followed is None else followed.looking.found.now
 
     def forget(self, topic: str) -> None:
         """See IDiscovery; whoever still waits for the topic gets ClientStopped."""
         followed = self._topics.pop(topic, None)
         if followed is not None:
-            followed.rounds.stop()
-            followed.routes.give_up(ClientStopped("forgotten", Where(topic=topic)))
+            followed.looking.stop()
+            error = ClientStopped("forgotten", Where(topic=topic))
+            followed.looking.found.give_up(error)
 
     def on_routes(self, call: RoutesListener) -> Callable[[], None]:
         """See IDiscovery."""
@@ -165,62 +160,35 @@ class CoordinatedDiscovery(Service):
         followed = self._topics.get(topic)
         if followed is not None:
             self._tree.distrust(followed.used)
-            followed.rounds.wake(REFRESH_S)
+            followed.looking.wake(REFRESH_S)
 
     def _follow(self, topic: str) -> _Followed:
-        waiting: Awaited[PublishRoutes] = Awaited(
-            self._reactor, Where(topic=topic), PATIENCE_S
+        followed = self._topics[topic] = _Followed(topic)
+
+        def changed(routes: PublishRoutes) -> None:
+            # Whoever waited for them may have had enough.
+            if self._topics.get(topic) is followed:
+                self._listeners.tell(routes)
+
+        followed.looking = Looking(
+            self._reactor,
+            Where(topic=topic),
+            lambda: self._read_routes(followed),
+            changed,
         )
-        followed = self._topics[topic] = _Followed(topic, waiting)
-        followed.rounds = Rounds(self._reactor, lambda: self._look(followed))
         if self.running:
-            followed.rounds.start()
+            followed.looking.start()
         return followed
-
-    def _look(self, followed: _Followed) -> Deferred[float]:
-        """Bring the routes up to date; fires with the pause until the next look."""
-
-        def failed(failure: Failure) -> float:
-            failure.trap(CoordinationError)
-            error: Any = failure.value
-            return self._failed(followed, error)
-
-        reading = Deferred.fromCoroutine(self._read_routes(followed))
-        return reading.addCallbacks(
-            lambda routes: self._found(followed, routes), failed
-        )
-
-    def _found(self, followed: _Followed, routes: PublishRoutes) -> float:
-        followed.failures = 0
-        changed = followed.routes.learn(routes)
-        # Whoever waited for them may have had enough.
-        if changed and self._topics.get(followed.topic) is followed:
-            self._listeners.tell(routes)
-        return PERIOD_S
-
-    def _failed(self, followed: _Followed, error: CoordinationError) -> float:
-        routes = followed.routes
-        failure = self._client_error(error, followed.topic)
-        if routes.failure is None:
-            self._log.warn(
-                "cannot look for brokers of {topic}: {why}",
-                topic=followed.topic,
-                why=error,
-            )
-        routes.failure = failure
-        if not failure.retriable:
-            routes.give_up(failure)
-        followed.failures += 1
-        return RETRIES.pause_s(followed.failures)
 
     async def _read_routes(self, followed: _Followed) -> PublishRoutes:
         topic = followed.topic
         followed.using = set()
         reading = self._reading(followed.using)
-        routes = await reading.routes(topic)
-        if routes is None:
-            await self._make_directory(topic)
-            routes = await reading.routes(topic) or PublishRoutes(topic)
+        with self._explained(topic):
+            routes = await reading.routes(topic)
+            if routes is None:
+                await self._make_directory(topic)
+                routes = await reading.routes(topic) or PublishRoutes(topic)
         followed.used = reading.used
         return routes
 
@@ -234,44 +202,42 @@ class CoordinatedDiscovery(Service):
 
     def readers(self, broker_id: int) -> Deferred[tuple[str, ...]]:
         """See IDiscovery; slaves in random order. While the coordinator cannot be
-        asked, what was known last; NotConnected if nothing was."""
-        return self._work.start(self._find_readers(broker_id))
+        asked, what was known last; if that is nothing, as `partitions`."""
+        return self._ask(lambda: self._find_readers(broker_id))
 
     async def _find_readers(self, broker_id: int) -> tuple[str, ...]:
         try:
-            found = list(await self._reading(set()).readers(broker_id))
-        except CoordinationError as error:
+            with self._explained():
+                found = list(await self._reading(set()).readers(broker_id))
+        except ClientError:
             if broker_id in self._readers:
                 return self._readers[broker_id]
-            raise self._client_error(error, None) from error
+            raise
         self._shuffle(found)
         self._readers[broker_id] = tuple(found)
         return tuple(found)
 
     def partitions(self, topic: str) -> Deferred[tuple[PartitionName, ...]]:
-        """See IDiscovery; no directory is made. Fails with NotConnected."""
-        return self._work.start(self._find_partitions(topic))
+        """See IDiscovery; no directory is made. Fails with NotConnected when nothing
+        could be read for 10 s. Cancelling ends the wait."""
+        return self._ask(lambda: self._find_partitions(topic), topic)
 
     async def _find_partitions(self, topic: str) -> tuple[PartitionName, ...]:
         unfit = _unfit(topic)
         if unfit is not None:
             raise unfit
-        try:
+        with self._explained(topic):
             return await self._reading(set()).partitions(topic)
-        except CoordinationError as error:
-            raise self._client_error(error, topic) from error
 
     def topics(self) -> Deferred[list[str]]:
-        """All topics that were ever offered or asked for, sorted. Fails with
-        NotConnected."""
-        return self._work.start(self._find_topics())
+        """All topics that were ever offered or asked for, sorted. Fails as
+        `partitions`."""
+        return self._ask(self._find_topics)
 
     async def _find_topics(self) -> list[str]:
         trees = (TopicTree.PUBLISH, TopicTree.SUBSCRIBE)
-        try:
+        with self._explained():
             names = await together(map(self._names_in, trees))
-        except CoordinationError as error:
-            raise self._client_error(error, None) from error
         return sorted(set().union(*names))
 
     async def _names_in(self, tree: TopicTree) -> list[str]:
@@ -283,16 +249,38 @@ class CoordinatedDiscovery(Service):
             return []
         return names
 
+    def _ask(
+        self, read: Callable[[], Coroutine[Any, Any, T]], topic: str | None = None
+    ) -> Deferred[T]:
+        """Look until it could be read once."""
+        return self._work.start(self._look_once(read, Where(topic=topic)))
+
+    async def _look_once(
+        self, read: Callable[[], Coroutine[Any, Any, T]], where: Where
+    ) -> T:
+        looking = Looking(self._reactor, where, read, lambda _: None)
+        self._asked.add(looking)
+        looking.start()
+        try:
+            return await looking.found.wait()
+        finally:
+            self._asked.discard(looking)
+            looking.stop()
+
     def _reading(self, used: set[Key]) -> TreeReading:
         return TreeReading(self._tree, self._layout, self._warnings, used)
 
-    def _client_error(self, error: CoordinationError, topic: str | None) -> ClientError:
-        text = f"the coordinator ({self._coordinator.description}): {error}"
-        passes = error.retriable or isinstance(error, SessionExpired)
-        where = Where(topic=topic)
-        failure = NotConnected(text, (), where) if passes else ClientError(text, where)
-        failure.__cause__ = error
-        return failure
+    @contextlib.contextmanager
+    def _explained(self, topic: str | None = None) -> Iterator[None]:
+        """CoordinationErrors become ClientErrors."""
+        try:
+            yield
+        except CoordinationError as error:
+            text = f"the coordinator ({self._coordinator.description}): {error}"
+            passes = error.retriable or isinstance(error, SessionExpired)
+            where = Where(topic=topic)
+            failure = NotConnected(text, (), where)
+            raise (failure if passes else ClientError(text, where)) from error
 
 
 def _unfit(topic: str) -> ClientError | None:

@@ -49,9 +49,10 @@ class DirectDiscovery(Service):
     the topic: it may be made of the first message. What a broker said stays valid while
     it cannot be reached.
 
-    All Deferreds wait until every broker was tried, or for one second after the first
-    answer. They fail with NotConnected when none has answered by then or within 10 s,
-    and with ClientStopped at the stop; cancelling ends the wait.
+    All Deferreds wait until every broker was tried (has answered, or refused the first
+    connection), or for one second after the first answer. They fail with NotConnected
+    when none has answered by then or within 10 s, and with ClientStopped at the stop;
+    cancelling ends the wait.
     """
 
     _log = Logger()

@@ -10,8 +10,9 @@ from twisted.logger import Logger
 
 from metatwist.client.discovery.addresses import normalised_url
 from metatwist.client.discovery.waiting import together
-from metatwist.client.discovery.watched_tree import Key, WatchedTree
+from metatwist.client.discovery.watched_tree import WatchedTree
 from metatwist.client.interfaces import PublishRoutes
+from metatwist.client.znodes import Key
 from metatwist.coordination.broker_url import read_broker_url
 from metatwist.coordination.formats import read_partition_count
 from metatwist.coordination.layout import Layout, TopicTree

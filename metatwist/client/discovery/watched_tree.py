@@ -7,27 +7,23 @@ its watch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import define
 from twisted.internet.defer import Deferred
 
+from metatwist.client.bounded import drop
+from metatwist.client.znodes import Key, Known, KnownNodes, read_node
 from metatwist.coordination.errors import NoNode
 from metatwist.coordination.interface import ICoordinator
 
 STALE_S = 15.0
 IDLE_S = 120.0
-Key = tuple[str, bool]
-"""A path, and whether its children are meant."""
-
-Read = Callable[[str], Coroutine[Any, Any, tuple[Any, Deferred[Any]]]]
 
 
 @define(eq=False)
-class _Known:
-    value: Any
-    watch: Deferred[Any]
+class _Dated(Known):
     read_s: float
     wanted_s: float
 
@@ -41,77 +37,63 @@ class WatchedTree:
     ) -> None:
         self._clock = clock
         self._coordinator: Any = coordinator
-        self._changed = changed
-        self._known: dict[Key, _Known] = {}
+        self._nodes: KnownNodes[_Dated] = KnownNodes(changed)
         self._reading: dict[Key, list[Deferred[Any]]] = {}
         self._swept_s = clock.seconds()
-        self._closed = False
 
     async def data(self, path: str) -> bytes | None:
         """A node's data, None without a node. Raises CoordinationError."""
-        found: bytes | None = await self._value((path, False), self._read_data)
+        found: bytes | None = await self._value((path, False))
         return found
 
     async def children(self, path: str) -> list[str] | None:
         """The names of a node's children, None without a node. Raises
         CoordinationError."""
-        found: list[str] | None = await self._value((path, True), self._read_children)
+        found: list[str] | None = await self._value((path, True))
         return found
 
     def distrust(self, keys: Iterable[Key]) -> None:
         """Read these again when they are wanted next."""
         for key in keys:
-            if key in self._known:
-                self._known[key].read_s = float("-inf")
+            known = self._nodes.get(key)
+            if known is not None:
+                known.read_s = float("-inf")
 
     def close(self) -> None:
         """Forget everything; what is still being read is dropped."""
-        self._closed = True
-        for key in list(self._known):
-            self._forget(key)
+        self._nodes.forget_all()
 
-    async def _value(self, key: Key, read: Read) -> Any:
+    async def _value(self, key: Key) -> Any:
         now_s = self._clock.seconds()
         self._sweep(now_s)
-        known = self._known.get(key)
+        known = self._nodes.get(key)
         if known is not None and now_s - known.read_s < STALE_S:
             known.wanted_s = now_s
             return known.value
-        return await self._joined(key, read)
+        return await self._joined(key)
 
-    def _joined(self, key: Key, read: Read) -> Deferred[Any]:
+    def _joined(self, key: Key) -> Deferred[Any]:
         """The value from a read of its own, or from one that is under way."""
         mine: Deferred[Any] = Deferred()
         joined = self._reading.setdefault(key, [])
         joined.append(mine)
         if len(joined) == 1:
-            reading = Deferred.fromCoroutine(self._fresh(key, read))
+            reading = Deferred.fromCoroutine(self._fresh(key))
             reading.addBoth(self._answer, key)
         return mine
 
-    async def _fresh(self, key: Key, read: Read) -> Any:
-        now_s = self._clock.seconds()
-        value, watch = await read(key[0])
-        self._keep(key, _Known(value, watch, now_s, now_s))
+    async def _fresh(self, key: Key) -> Any:
+        now_s, epoch = self._clock.seconds(), self._nodes.epoch
+        try:
+            value, watch = await read_node(self._coordinator, key)
+        except NoNode:
+            value, watch = None, await self._watch_for(key[0])
+        self._nodes.keep(key, _Dated(value, watch, now_s, now_s), epoch)
         return value
 
     def _answer(self, result: Any, key: Key) -> None:
         for one in self._reading.pop(key):
             one.callback(result)
-
-    async def _read_data(self, path: str) -> tuple[bytes | None, Deferred[Any]]:
-        try:
-            data, _, watch = await self._coordinator.get_and_watch(path)
-        except NoNode:
-            return None, await self._watch_for(path)
-        return data, watch
-
-    async def _read_children(self, path: str) -> tuple[list[str] | None, Deferred[Any]]:
-        try:
-            names, watch = await self._coordinator.get_children_and_watch(path)
-        except NoNode:
-            return None, await self._watch_for(path)
-        return names, watch
 
     async def _watch_for(self, path: str) -> Deferred[Any]:
         """A watch that fires when a node that was missing is there."""
@@ -119,34 +101,14 @@ class WatchedTree:
         stat, watch = await self._coordinator.exists_and_watch(path)
         if stat is None:
             return watch
-        watch.addErrback(lambda _: None)
-        watch.cancel()
+        drop(watch)
         came: Deferred[Any] = Deferred()  # it has come meanwhile
         came.callback(None)
         return came
-
-    def _keep(self, key: Key, known: _Known) -> None:
-        self._forget(key)
-        self._known[key] = known
-        known.watch.addBoth(self._fired, key, known)
-        if self._closed:
-            self._forget(key)
-
-    def _fired(self, _: object, key: Key, known: _Known) -> None:
-        if self._known.get(key) is known:
-            del self._known[key]
-            if not self._closed:
-                self._changed(key)
-
-    def _forget(self, key: Key) -> None:
-        known = self._known.pop(key, None)
-        if known is not None:
-            known.watch.cancel()
 
     def _sweep(self, now_s: float) -> None:
         if now_s - self._swept_s < IDLE_S:
             return
         self._swept_s = now_s
-        for key, known in list(self._known.items()):
-            if now_s - known.wanted_s >= IDLE_S:
-                self._forget(key)
+        idle = (k for k, one in self._nodes.items() if now_s - one.wanted_s >= IDLE_S)
+        self._nodes.forget(idle)

@@ -8,9 +8,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from metatwist.client.bounded import drop
 from metatwist.client.group.lease import Lease
 from metatwist.client.group.owner_nodes import Ownership
-from metatwist.client.group.waiting import drop
 from metatwist.client.message import TopicPartition
 from metatwist.coordination.errors import CoordinationError
 from metatwist.coordination.interface import EventKind, NodeEvent

@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from metatwist.client.group.waiting import drop
+from metatwist.client.bounded import drop
 from metatwist.coordination.errors import CoordinationError
 from metatwist.coordination.interface import SessionState
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
+from weakref import WeakMethod
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks
 from twisted.logger import Logger
@@ -36,7 +37,7 @@ from metatwist.client.interfaces import IAssignment
 from metatwist.client.message import TopicPartition
 from metatwist.client.settings import ConsumerSettings
 from metatwist.coordination.formats import encode_topics
-from metatwist.coordination.interface import SessionState
+from metatwist.coordination.interface import SessionState, StateListener
 from metatwist.coordination.layout import Layout
 from metatwist.coordination.names import consumer_id, path_element_problem
 
@@ -167,7 +168,7 @@ class GroupMembership:
 
     def _begin(self) -> None:
         self._session_id = self._coordinator.session_id
-        self._coordinator.on_state(self._state_changed)
+        self._coordinator.on_state(_while_it_lives(self._state_changed))
         self._rebalancing.start(self._holder)
         self._lease.start(self._contact, self._holder.doubt)
         self._rounds.start()
@@ -216,6 +217,7 @@ class GroupMembership:
             if self._registration.is_registered:
                 self._reader.forget()
                 self._registration.doubt()
+            self._rounds.request()  # whatever was asked is taken up already
             return
         self._rebalancing.want(picture.share(self.consumer, self._settings.strategy))
         if self.state is MembershipState.JOINING:
@@ -323,6 +325,19 @@ class GroupMembership:
         self._log.failure("leaving a group failed", failure=failure)
         self.state = MembershipState.LEFT
         self._conditions.check()
+
+
+def _while_it_lives(told: StateListener) -> StateListener:
+    """The same method, without keeping its object: a coordinator remembers its
+    listeners for good."""
+    living = WeakMethod(told)
+
+    def tell(state: SessionState) -> None:
+        call = living()
+        if call is not None:
+            call(state)
+
+    return tell
 
 
 def _problem_with(topics: frozenset[str]) -> str | None:

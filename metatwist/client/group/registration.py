@@ -13,7 +13,8 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from metatwist.client.group.waiting import Conditions, all_of, drop, persist
+from metatwist.client.bounded import drop
+from metatwist.client.group.waiting import Conditions, all_of, persist
 from metatwist.coordination.errors import CoordinationError, NodeExists, NoNode
 from metatwist.coordination.interface import NodeEvent
 

@@ -45,7 +45,8 @@ class Rounds:
         return self._asked
 
     def take_up(self) -> None:
-        """The present round does what was asked meanwhile as well."""
+        """The present round does what was asked meanwhile as well, but for a full one,
+        which comes after it."""
         self._asked = False
 
     def start(self) -> None:
@@ -112,5 +113,5 @@ class Rounds:
         if self._failures:
             self._full = True
             self._begin_within(RETRY.pause_s(self._failures))
-        elif self._asked:
+        elif self._asked or self._full:
             self._begin_within(GATHER_S)

@@ -27,10 +27,11 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from metatwist.client.bounded import drop
 from metatwist.client.group.grant import Grant
 from metatwist.client.group.lease import Lease
 from metatwist.client.group.owner_nodes import OwnerNodes, Ownership
-from metatwist.client.group.waiting import RETRY, drop, persist, reason_of
+from metatwist.client.group.waiting import RETRY, persist, reason_of
 from metatwist.client.message import TopicPartition
 from metatwist.client.offsets.interface import Claim
 from metatwist.coordination.interface import EventKind

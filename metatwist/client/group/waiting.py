@@ -28,13 +28,6 @@ def all_of(waiting: Iterable[Deferred[Any]]) -> Deferred[list[Any]]:
     return DeferredList(list(waiting), consumeErrors=True).addCallback(answers)
 
 
-def drop(waiting: Deferred[Any] | None) -> None:
-    """Nobody wants to know any more."""
-    if waiting is not None:
-        waiting.addErrback(lambda _: None)
-        waiting.cancel()
-
-
 class Conditions:
     """Those who wait until something is so; `check` when it may have become so."""
 

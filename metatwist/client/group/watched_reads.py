@@ -8,21 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define
 from twisted.internet.defer import Deferred, succeed
-from twisted.python.failure import Failure
 
-from metatwist.client.group.waiting import drop
+from metatwist.client.znodes import Key, Known, KnownNodes, read_node
 from metatwist.coordination.errors import NoNode
-from metatwist.coordination.interface import NodeEvent
-
-Key = tuple[str, str]
-
-
-@define(eq=False)
-class _Known:
-    answer: Any
-    watch: Deferred[NodeEvent]
 
 
 class WatchedReads:
@@ -33,25 +22,20 @@ class WatchedReads:
 
     def __init__(self, coordinator: Any, changed: Callable[[], object]) -> None:
         self._coordinator = coordinator
-        self._changed = changed
-        self._known: dict[Key, _Known] = {}
+        self._nodes: KnownNodes[Known] = KnownNodes(lambda _: changed())
         self._used: set[Key] = set()
-        self._epoch = 0
 
     def children(self, path: str) -> Deferred[list[str] | None]:
         """Names of the children, None without the node."""
-        return self._read("children", path, self._coordinator.get_children_and_watch)
+        return self._value((path, True))
 
     def data(self, path: str) -> Deferred[bytes | None]:
         """The data, None without the node."""
-        return self._read("data", path, self._coordinator.get_and_watch)
+        return self._value((path, False))
 
     def forget(self) -> None:
         """Trust nothing that was read."""
-        self._epoch += 1
-        known, self._known = self._known, {}
-        for one in known.values():
-            drop(one.watch)
+        self._nodes.forget_all()
 
     def begin(self) -> None:
         """A reading begins; see `end`."""
@@ -59,35 +43,21 @@ class WatchedReads:
 
     def end(self) -> None:
         """It is over: what it had no use for is not watched any more."""
-        for key in self._known.keys() - self._used:
-            drop(self._known.pop(key).watch)
+        known = {key for key, _ in self._nodes.items()}
+        self._nodes.forget(known - self._used)
 
-    def _read(
-        self, kind: str, path: str, ask: Callable[[str], Deferred[Any]]
-    ) -> Deferred[Any]:
-        key = (kind, path)
+    def _value(self, key: Key) -> Deferred[Any]:
         self._used.add(key)
-        known = self._known.get(key)
+        known = self._nodes.get(key)
         if known is not None:
-            return succeed(known.answer)
-        asked = ask(path)
-        asked.addCallbacks(self._keep, _missing, callbackArgs=(key, self._epoch))
-        return asked
+            return succeed(known.value)
+        return Deferred.fromCoroutine(self._read(key))
 
-    def _keep(self, found: Any, key: Key, epoch: int) -> Any:
-        known = _Known(found[0], found[-1])
-        if epoch != self._epoch:
-            drop(known.watch)
-            return known.answer
-        self._known[key] = known
-        known.watch.addBoth(self._fired, key, known)
-        return known.answer
-
-    def _fired(self, _: NodeEvent | Failure, key: Key, known: _Known) -> None:
-        if self._known.get(key) is known:
-            del self._known[key]
-            self._changed()
-
-
-def _missing(failure: Failure) -> None:
-    failure.trap(NoNode)
+    async def _read(self, key: Key) -> Any:
+        epoch = self._nodes.epoch
+        try:
+            value, watch = await read_node(self._coordinator, key)
+        except NoNode:
+            return None
+        self._nodes.keep(key, Known(value, watch), epoch)
+        return value

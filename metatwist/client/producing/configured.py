@@ -8,6 +8,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
+from metatwist.client.checked import not_negative, seconds
 from metatwist.client.local_store import StoreLimits
 from metatwist.client.settings import ProducerSettings
 from metatwist.coordination.names import PartitionName, producer_order
@@ -82,7 +83,7 @@ class OrderedSettings:
     producer: ProducerSettings = field(factory=ProducerSettings)
     limits: StoreLimits = field(factory=StoreLimits)
     park_when_failed: bool = False
-    resend_period_s: float = 30
-    few: int = 20
-    most_wait_s: float = 0.3
-    most_connect_s: float = 3
+    resend_period_s: float = seconds(30)
+    few: int = field(default=20, validator=not_negative)
+    most_wait_s: float = field(default=0.3, validator=not_negative)
+    most_connect_s: float = field(default=3, validator=not_negative)

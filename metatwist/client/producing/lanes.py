@@ -39,12 +39,14 @@ Put = Callable[[bytes, int, bytes, Callable[[Answer], object], float], None]
 @frozen
 class ProducerContext:
     """What producers need of their client: one for all of them, as `followers` counts
-    how many follow a topic, and the last one ends that."""
+    how many follow a topic, and the last one ends that. `ended` is called with each
+    producer that has stopped."""
 
     clock: IReactorTime
     brokers: IBrokers
     discovery: IDiscovery
     followers: Counter[str] = field(factory=Counter)
+    ended: Callable[[Any], object] = lambda _: None
 
     def follow(self, topic: str) -> Deferred[PublishRoutes]:
         """See `IDiscovery.publish`."""
@@ -197,7 +199,8 @@ class TopicLanes:
             ready.errback(error)
 
     def close(self, error: ClientError) -> None:
-        """Let go of all connections; whoever waits for `ready` gets the error."""
+        """Let go of all connections; whoever waits for `ready` gets the error, whoever
+        waits for a change is told of this one."""
         self._closed = True
         self.offered = ()
         for host in self._hosts.values():
@@ -205,6 +208,7 @@ class TopicLanes:
         publishing, self._publishing = self._publishing, {}
         for ready in publishing:
             ready.errback(error)
+        self._tell_waiting()
 
     def _refresh(self) -> None:
         if self._closed:
@@ -215,6 +219,9 @@ class TopicLanes:
             publishing, self._publishing = self._publishing, {}
             for ready in publishing:
                 ready.callback(None)
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for waiter in waiting:
             waiter.go_on()
@@ -258,6 +265,8 @@ class TopicLanes:
         where = Where(topic=self.topic)
         if not self._known:
             text = "it is not known yet which brokers serve the topic"
+            if isinstance(self._trouble, NotConnected) and self._trouble.attempts:
+                return NotConnected(text, self._trouble.attempts, where)
             if self._trouble is not None:
                 text = f"{text}: {self._trouble}"
             return NotConnected(text, where=where)

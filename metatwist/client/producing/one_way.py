@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from metatwist.client.checked import count, seconds
 from metatwist.client.errors import (
     BufferFull,
     ClientError,
@@ -59,8 +60,8 @@ class OneWaySettings:
     producer: ProducerSettings = field(factory=ProducerSettings)
     overflow_path: Path | None = field(default=None, converter=optional(Path))
     limits: StoreLimits = field(factory=StoreLimits)
-    window_bytes: int = 20_000 * 4096
-    resend_period_s: float = 300
+    window_bytes: int = count(20_000 * 4096)
+    resend_period_s: float = seconds(300)
 
 
 class OneWayCounters:
@@ -96,6 +97,7 @@ class OneWayProducer(Service):
         self.counters = OneWayCounters()
         self._producer = Producer(settings.producer, context, selector)
         self._clock: IReactorTime = context.clock
+        self._tell_ended = context.ended
         self._settings = settings
         self._store = store
         if store is None and settings.overflow_path is not None:
@@ -307,6 +309,7 @@ class OneWayProducer(Service):
                 yield store.close()
             except ClientError as error:
                 self._log.warn("closing the overflow: {error}", error=error)
+        self._tell_ended(self)
 
     def stopService(self) -> Deferred[None]:
         """Stop, within the producer's `timeout_s`."""

@@ -54,6 +54,7 @@ class OrderedProducer(Service):
     ) -> None:
         each_put = evolve(settings.producer, retries=0, may_duplicate=False)
         clock = context.clock
+        self._tell_ended = context.ended
         self._context = LaneContext(
             Producer(each_put, context),
             store or LocalStore.on_thread(clock, settings.path, settings.limits),
@@ -211,6 +212,7 @@ class OrderedProducer(Service):
 
     def _ended(self, _: Any) -> None:
         self._stopped = True
+        self._tell_ended(self)
         for stopped in self._stops:
             if not stopped.called:
                 stopped.callback(None)

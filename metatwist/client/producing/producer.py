@@ -52,6 +52,7 @@ class Producer(Service):
         self.settings = settings
         self._outbox = Outbox(settings, selector or RoundRobin(), context)
         self._clock = context.clock
+        self._tell_ended = context.ended
         self._log_s = float("-inf")
         self._unlogged = 0
         self._stops: list[Deferred[None]] = []
@@ -191,7 +192,7 @@ class Producer(Service):
 
     def changed(self, topic: str) -> Deferred[None]:
         """Fires when something about a topic's brokers has changed: one is connected or
-        lost, or the routes are others. Never fails; never fires once stopped.
+        lost, the routes are others, or the producer was stopped. Never fails.
         Cancelling stops the wait. Raises InvalidMessage, ClientStopped."""
         return Changed(self._outbox.lanes(topic)).deferred
 
@@ -253,6 +254,7 @@ class Producer(Service):
     def _drained(self, _: None) -> None:
         self._stopped = True
         self._outbox.close()
+        self._tell_ended(self)
         for timer in self._deadlines:
             if timer.active():
                 timer.cancel()

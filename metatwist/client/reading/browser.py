@@ -42,7 +42,8 @@ class BrowserContext:
 
     Attributes:
         clock: the reactor, or a `Clock`.
-        tell: gets each jump over what is deleted or damaged; never raises.
+        tell: gets each jump over what is deleted or damaged; what it raises, the call
+            raises that found the jump, and the next one goes on behind it.
     """
 
     clock: Any

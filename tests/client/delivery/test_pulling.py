@@ -43,6 +43,10 @@ class PullCase(SynchronousTestCase):
         return self.successResultOf(self.pull.next_batch(most))
 
 
+async def _next_of(messages: AsyncIterator[ReceivedMessage]) -> ReceivedMessage:
+    return await anext(messages)
+
+
 def numbers_of(batch: PulledBatch) -> list[int]:
     """The numbers of its messages."""
     return [number_of(one) for one in batch.messages]
@@ -260,21 +264,153 @@ class LoopTest(PullCase):
         self.pull.stop()
         self.successResultOf(looping)
 
-    def test_left_early(self) -> None:
-        """The message at which a loop is left is not done: it comes again after a
-        restart."""
+    def _loop_to(self, last: int) -> Deferred[list[int]]:
+        """What a loop sees that is left at this number."""
 
-        async def first_of(messages: AsyncIterator[ReceivedMessage]) -> int:
-            async for one in messages:
+        async def loop() -> list[int]:
+            seen = []
+            async for one in self.pull:
+                seen.append(number_of(one))
+                if seen[-1] == last:
+                    break
+            return seen
+
+        return Deferred.fromCoroutine(loop())
+
+    def test_left(self) -> None:
+        """The message at which a loop is left is not done: the next loop begins with
+        it, and progress goes on."""
+        self._sink()
+        self.assertEqual([0, 1, 2], self.successResultOf(self._loop_to(2)))
+        self.assertEqual(2, self.bench.done)
+        self.assertEqual([2, 3, 4], self.successResultOf(self._loop_to(4)))
+        self.assertEqual(4, self.bench.done)
+        self.assertEqual([4], numbers_of(self._next()))
+        self.bench.clock.advance(0)
+        self.assertEqual([5, 6, 7], numbers_of(self._next()))
+
+    def test_left_by_an_error(self) -> None:
+        """An error in the loop leaves it, however long the error is kept."""
+
+        async def loop() -> None:
+            async for one in self.pull:
                 if number_of(one) == 2:
                     raise ValueError
-            return -1
 
         self._sink()
-        messages = self.pull.messages()
-        looping = Deferred.fromCoroutine(first_of(messages))
-        self.failureResultOf(looping, ValueError)
+        looping = Deferred.fromCoroutine(loop())
+        failure = self.failureResultOf(looping, ValueError)
         self.assertEqual(2, self.bench.done)
+        self.assertEqual([2], numbers_of(self._next()))
+        self.assertIsNotNone(failure.value.__traceback__)
+
+    def test_left_before_others(self) -> None:
+        """What comes back goes before other partitions, and to whoever waits."""
+        other = Bench(4, at=OTHER)
+        self._sink(Bench(1))
+        self.assertEqual([0], self.successResultOf(self._loop_to(0)))
+        waiting = self.pull.next_batch()
+        self._sink(other)
+        batch = self.successResultOf(waiting)
+        self.assertEqual((AT, [0]), (batch.partition, numbers_of(batch)))
+        self.assertEqual(OTHER, self._next().partition)
+
+    def test_left_while_somebody_waits(self) -> None:
+        """Who waits gets what comes back, without another call."""
+        gate: Deferred[None] = Deferred()
+
+        async def loop() -> None:
+            async for _ in self.pull:
+                await gate
+                break
+
+        bench = Bench(1)
+        self._sink(bench)
+        looping = Deferred.fromCoroutine(loop())
+        waiting = self.pull.next_batch()
+        gate.callback(None)
+        self.successResultOf(looping)
+        self.assertNoResult(waiting)
+        bench.clock.advance(0)
+        self.assertEqual([0], numbers_of(self.successResultOf(waiting)))
+
+    def test_left_and_stopped(self) -> None:
+        """A stop does not wait for the message at which a loop was left, whether it is
+        left before or after."""
+        for first in (True, False):
+            bench = Bench(3)
+            pull = Pull(self._commit)
+            sink = pull.sink(bench.feed, bench.progress, bench.context())
+            sink.start()
+            gate: Deferred[None] = Deferred()
+
+            async def loop(pull: Pull, gate: Deferred[None]) -> None:
+                async for _ in pull:
+                    await gate
+                    break
+
+            looping = Deferred.fromCoroutine(loop(pull, gate))
+            if first:
+                gate.callback(None)
+            stopped = sink.stop(10)
+            if not first:
+                bench.clock.advance(5)
+                self.assertNoResult(stopped)
+                gate.callback(None)
+            bench.clock.advance(0)
+            self.successResultOf(stopped)
+            self.successResultOf(looping)
+            self.assertEqual((0, []), (bench.done, bench.feed.in_use))
+            self.assertEqual([], bench.clock.getDelayedCalls())
+
+    def test_left_and_sought(self) -> None:
+        """After a seek it does not come back."""
+        sink = self._sink()
+        self.successResultOf(self._loop_to(2))
+        sink.seek(6 * SIZE)
+        self.assertEqual([6], self.successResultOf(self._loop_to(6)))
+        self._next(1)
+        sink.seek(0)
+        self.bench.clock.advance(0)
+        self.assertEqual([0, 1, 2, 3], numbers_of(self._next()))
+
+    def test_left_and_held(self) -> None:
+        """It comes back when its partition is not held any more."""
+        sink = self._sink()
+        self.successResultOf(self._loop_to(2))
+        sink.hold("paused")
+        waiting = self.pull.next_batch(1)
+        self.bench.clock.advance(0)
+        self.assertNoResult(waiting)
+        sink.unhold("paused")
+        self.assertEqual([2], numbers_of(self.successResultOf(waiting)))
+
+    def test_two_loops(self) -> None:
+        """Loops side by side have a message each; the one does not take the other's."""
+        gates: list[Deferred[None]] = []
+        seen: list[int] = []
+
+        async def loop() -> None:
+            async for one in self.pull:
+                seen.append(number_of(one))
+                gates.append(Deferred())
+                await gates[-1]
+
+        for _ in range(2):
+            Deferred.fromCoroutine(loop())
+        self._sink()
+        self.assertEqual([0, 1], seen)
+        gates[1].callback(None)
+        gates[0].callback(None)
+        self.assertEqual(([0, 1, 2, 3], 2), (seen, self.bench.done))
+
+    def test_kept_iterator(self) -> None:
+        """An iterator that is kept goes on behind its message, which is done then."""
+        self._sink()
+        messages = aiter(self.pull)
+        for number in range(3):
+            one = self.successResultOf(Deferred.fromCoroutine(_next_of(messages)))
+            self.assertEqual((number, number), (number_of(one), self.bench.done))
 
     def test_all(self) -> None:
         """Everything of all partitions arrives."""

@@ -8,7 +8,7 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import LogLevel, globalLogPublisher
 from zope.interface.verify import verifyObject
 
-from metatwist.client.discovery.coordinated import PATIENCE_S, PERIOD_S
+from metatwist.client.discovery.looking import PATIENCE_S, PERIOD_S
 from metatwist.client.errors import (
     ClientError,
     ClientStopped,
@@ -339,8 +339,10 @@ class OutageTests(TreeCase):
         self.assertEqual(self.publish(), before)
         self.assertEqual(self.successResultOf(self.discovery.readers(0)), readers)
         self.assertEqual(len(self.told), 1)
-        self.failureResultOf(self.discovery.partitions("t"), NotConnected)
-        self.failureResultOf(self.discovery.topics(), NotConnected)
+        asked = (self.discovery.partitions("t"), self.discovery.topics())
+        self.clock.advance(PATIENCE_S)
+        for one in asked:
+            self.failureResultOf(one, NotConnected)
 
     def test_expiry(self) -> None:
         """After an expired session everything is watched anew."""

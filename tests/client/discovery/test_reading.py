@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import CancelledError
+
+from metatwist.client.discovery.looking import PATIENCE_S
+from metatwist.client.errors import InvalidMessage, NotConnected
+from metatwist.coordination.errors import ConnectionLost
 from tests.client.discovery.tree_case import TreeCase
 
 
@@ -106,3 +111,60 @@ class PartitionsTests(TreeCase):
         self.offer("b", "0-m", 1, "topics-sub")
         self.offer("a", "0-m", 1, "topics-sub")
         self.assertEqual(self.successResultOf(self.discovery.topics()), ["a", "b"])
+
+
+class PatienceTests(TreeCase):
+    """While the coordinator cannot be asked."""
+
+    def setUp(self) -> None:
+        """It does not answer at first."""
+        super().setUp()
+        self.master(0)
+        self.offer("t", "0-m", 1, "topics-sub")
+        self.counting.error = ConnectionLost()
+
+    def test_first_answer(self) -> None:
+        """What is asked for before it has ever answered waits for that."""
+        asked = (
+            self.discovery.partitions("t"),
+            self.discovery.topics(),
+            self.discovery.readers(0),
+        )
+        for one in asked:
+            self.assertNoResult(one)
+        self.counting.error = None
+        self.clock.advance(1)
+        partitions, topics, readers = map(self.successResultOf, asked)
+        self.assertEqual([str(one) for one in partitions], ["0-0"])
+        self.assertEqual((topics, readers), (["t"], ("meta://b0:8123",)))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_connection(self) -> None:
+        """They are answered as soon as it is connected."""
+        self.counting.error = None
+        self.own.suspend()
+        asked = self.discovery.partitions("t")
+        self.clock.advance(5)
+        self.assertNoResult(asked)
+        self.own.open(self.tree.realm)
+        self.soon()
+        self.assertEqual(len(self.successResultOf(asked)), 1)
+
+    def test_patience(self) -> None:
+        """They fail when it takes too long, and ask no more."""
+        asked = self.discovery.partitions("t")
+        self.clock.pump([1.0] * int(PATIENCE_S))
+        self.failureResultOf(asked, NotConnected)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertLess(self.counting.total, 10)
+
+    def test_hopeless(self) -> None:
+        """A name that cannot be is refused at once."""
+        self.failureResultOf(self.discovery.partitions("a/b"), InvalidMessage)
+
+    def test_cancel(self) -> None:
+        """A cancelled one asks no more."""
+        asked = self.discovery.partitions("t")
+        asked.cancel()
+        self.failureResultOf(asked, CancelledError)
+        self.assertEqual(self.clock.getDelayedCalls(), [])

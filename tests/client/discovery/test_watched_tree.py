@@ -6,7 +6,8 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 
-from metatwist.client.discovery.watched_tree import Key, WatchedTree
+from metatwist.client.discovery.watched_tree import WatchedTree
+from metatwist.client.znodes import Key
 from metatwist.coordination.errors import ConnectionLost
 from tests.client.discovery.tree_case import TreeCase
 

@@ -329,6 +329,17 @@ class SessionTests(GroupCase):
             self.world.owner(tp("t:0-0")), ("g_a", member.connection.session_id)
         )
 
+    def test_renewed_while_joining(self) -> None:
+        """Whenever in joining the session is another, it has joined soon after."""
+        for number in range(14):
+            late = self.world.connect()
+            late.latency_s = 0.1
+            late_one = self.member(f"late{number}", connection=late)
+            self.world.advance(0.05 * number, 0.05)
+            late.renew()
+            self.world.advance(5)
+            self.assertIs(late_one.membership.state, MembershipState.MEMBER, number)
+
     def test_short_outage(self) -> None:
         """An outage below the session timeout changes nothing (row 29)."""
         member = self.joined("a")

@@ -56,6 +56,14 @@ class RoundsTests(SynchronousTestCase):
         self.clock.advance(1)
         self.assertEqual(self.begun, [True])
 
+    def test_full_is_not_taken_up(self) -> None:
+        """A full one that is asked for meanwhile comes in any case."""
+        self.rounds.request(full=True)
+        self.rounds.take_up()
+        self.current.callback(None)
+        self.clock.advance(1)
+        self.assertEqual(self.begun, [True, True])
+
     def test_period(self) -> None:
         """Without any request a full one comes, again and again."""
         for _ in range(3):

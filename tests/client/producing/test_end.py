@@ -141,6 +141,14 @@ class EndTest(SynchronousTestCase):
         self.successResultOf(sent)
         self.successResultOf(stopped)
 
+    def test_who_waits_for_a_change_hears_of_it(self) -> None:
+        """`changed` fires at the stop at the latest."""
+        world = World.ready({0: 1})
+        changed = world.producer.changed("t")
+        self.assertNoResult(changed)
+        self.successResultOf(world.producer.stop())
+        self.successResultOf(changed)
+
     def test_counters(self) -> None:
         """Everything is counted."""
         world = World.ready({0: 1}, retries=1)
