@@ -1,0 +1,1 @@
+"""The client under load for minutes, while all around it fails: `make soak`."""
