@@ -131,6 +131,7 @@ class HeldPartition:
         self.state = HeldState.READING
         feed = self._feed = self._context.open_feed(self.partition, offset)
         sink = self._sink = self._context.open_sink(feed, self.progress)
+        feed.is_ours = self.claim.holds
         for reason in self._holds:
             feed.hold(reason)
             sink.hold(reason)

@@ -194,6 +194,10 @@ class IFeed(Interface):
 
     partition = Attribute("TopicPartition")
     position = Attribute("int | None: of the next batch to be handed out")
+    is_ours = Attribute(
+        "Callable[[], bool]: whether the partition can be proven to be ours now; asked"
+        " right before messages are handed over"
+    )
 
     def next() -> Deferred[Batch]:
         """The next batch; one call at a time. Fails with ClientStopped once stopped.

@@ -40,6 +40,7 @@ from metatwist.client.progress import Progress
 
 STOPPED = "stopped"
 """Why a feed is held after a policy has stopped the partition."""
+_CLAIM_OVER_S = 0.1
 
 
 @implementer(ISink)
@@ -158,8 +159,12 @@ class Delivery:
 
     async def _is_our_turn(self) -> bool:
         """Whether a message may be handed over at once; otherwise, waits first."""
+        ours = self._feed.is_ours()
         if self._gate.reasons:
             await self._waits.until(self._gate.opened())
+            return False
+        if not ours:  # it is about to be abandoned
+            await self._waits.pause(_CLAIM_OVER_S)
             return False
         if self._clock.seconds() >= self._waits.slice_ends_s:
             await self._waits.pause(0)

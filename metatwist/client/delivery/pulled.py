@@ -132,13 +132,13 @@ class PulledPartition:
     @property
     def has_more(self) -> bool:
         """Whether messages can be taken now."""
-        if self._gate.reasons:
+        if self._gate.reasons or not self._feed.is_ours():
             return False
         return self._rest is not None or bool(self._back)
 
     def take(self, most: int) -> Lot | None:
         """The next messages, None for none now."""
-        if self._gate.reasons:
+        if self._gate.reasons or not self._feed.is_ours():
             return None
         if self._back:
             return self._take_again()

@@ -65,7 +65,14 @@ class Lease:
         self._due: IDelayedCall | None = None
 
     def holds(self, session_id: int) -> bool:
-        """Whether that session is proven to live now; exact, whatever timers do."""
+        """Whether that session is proven to live now; exact, whatever timers do: when
+        the proof is over, and nobody was told yet, they are told now."""
+        holds = self._is_proven(session_id)
+        if not holds and not self._doubted and session_id == self._session_id:
+            self._judge()
+        return holds
+
+    def _is_proven(self, session_id: int) -> bool:
         if not session_id == self._session_id == self._coordinator.session_id:
             return False
         return 0 <= self.seconds() - self._sent_s < self._span_s
@@ -122,7 +129,7 @@ class Lease:
         due, self._due = self._due, None
         if due is not None and due.active():
             due.cancel()
-        holds = self.holds(self._session_id)
+        holds = self._is_proven(self._session_id)
         if holds:
             left_s = self._sent_s + self._span_s - self.seconds()
             # Two clocks, which need not agree.

@@ -11,6 +11,7 @@ and holds, the prefetch budget and the batches at hand decide whether it fetches
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
@@ -22,6 +23,10 @@ from metatwist.client.message import ReceivedMessage, TopicPartition
 from metatwist.client.reading.context import ReadingContext
 from metatwist.client.reading.fetch_loop import FetchLoop
 from metatwist.client.reading.source import PartitionSource
+
+
+def _always() -> bool:
+    return True
 
 
 @implementer(IFeed)
@@ -50,6 +55,7 @@ class PartitionFeed:
         self._waiter: Deferred[Batch] | None = None
         self._begun = False
         self._stopped = False
+        self.is_ours: Callable[[], bool] = _always
 
     @property
     def position(self) -> int | None:

@@ -52,6 +52,7 @@ class ScriptedFeed:
         self.in_use: list[Batch] = []
         self.stopped = False
         self.waiter: Deferred[Batch] | None = None
+        self.is_ours: Callable[[], bool] = lambda: True
 
     @property
     def position(self) -> int:

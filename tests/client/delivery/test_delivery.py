@@ -146,6 +146,20 @@ class PlainTest(SynchronousTestCase):
         self.successResultOf(bench.delivery.stop(1))
         self.flushLoggedErrors(KeyboardInterrupt)
 
+    def test_not_ours_any_more(self) -> None:
+        """Nothing is handed over while the claim cannot be proven, also in the middle
+        of a batch; when it can be again it goes on."""
+        running: Deferred[None] = Deferred()
+        bench, calls = Bench(5, 5), Calls({2: running})
+        bench.deliver(calls)
+        bench.feed.is_ours = lambda: False
+        running.callback(None)
+        bench.clock.pump([1, 1])
+        self.assertEqual(([0, 1, 2], 3), (calls.numbers, bench.done))
+        bench.feed.is_ours = lambda: True
+        bench.clock.advance(1)
+        self.assertEqual(5, bench.done)
+
     def test_feed_that_stops(self) -> None:
         """The end of the feed is the end of the delivery, without complaint."""
         bench = Bench(2)

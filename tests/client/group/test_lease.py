@@ -79,12 +79,13 @@ class LeaseTests(GroupCase):
 
     def test_frozen(self) -> None:
         """A process that stood still knows it by the clock alone, before any timer,
-        event or answer is handled."""
+        event or answer is handled; who asks first brings up the doubt."""
         self.clock.rightNow += SAFE_S + 1
         self.assertFalse(self.claim.holds())
-        self.assertEqual(self.doubts, [])
+        self.assertEqual(self.doubts, [True])
         self.clock.advance(0)
         self.assertTrue(self.claim.holds())  # the session lives, as an answer says
+        self.assertEqual(self.doubts, [True, False])
 
     def test_frozen_for_good(self) -> None:
         """If its session is over when it wakes, nothing it does makes the old claim
