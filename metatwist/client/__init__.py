@@ -50,6 +50,7 @@ from metatwist.client.errors import (
     ServerUnavailable,
     UnexpectedReply,
     Where,
+    WrongState,
 )
 from metatwist.client.events import (
     Assigned,
@@ -204,6 +205,7 @@ __all__ = [
     "TopicPartition",
     "UnexpectedReply",
     "Where",
+    "WrongState",
     "broadcast_group",
     "in_thread_pool",
     "origin",

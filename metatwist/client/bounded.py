@@ -23,7 +23,8 @@ def at_most(
 ) -> Deferred[bool]:
     """Fires True when `waiting` has ended, False when the time was up before; `waiting`
     is then cancelled and its result ignored. Never fails: a failure of `waiting` is
-    logged as one of `what`. Cancelling cancels `waiting`."""
+    logged as one of `what`. Cancelling cancels `waiting`, and fires True if that ends
+    it."""
     ended: Deferred[bool] = Deferred(lambda _: cancelled())
 
     def done(result: Any) -> None:

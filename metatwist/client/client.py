@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakSet
 
 from attrs import evolve
@@ -12,6 +12,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.logger import Logger
 
+from metatwist.client.bounded import at_most
 from metatwist.client.broadcast import broadcast_group
 from metatwist.client.consumer import Consumer, ConsumerContext
 from metatwist.client.delivery.recover_store import RecoverStore
@@ -43,7 +44,7 @@ from metatwist.coordination.names import PartitionName, consumer_id
 
 _Producer = Producer | OrderedProducer | OneWayProducer
 _NO_HOOKS = ConsumerHooks()
-_Child = TypeVar("_Child", Producer, OrderedProducer, Consumer)
+_CLOSE_WITHIN_S = 10.0
 
 
 class MetaClient(Service):
@@ -141,7 +142,8 @@ class MetaClient(Service):
         for browser in tuple(self._browsers):
             browser.close()
         if self._recover_store is not None:
-            await self._recover_store.close()
+            closing = self._recover_store.close()
+            await at_most(self._reactor, _CLOSE_WITHIN_S, closing, "the recover store")
         await self._ground.stop()
 
     def _has_stopped(self, _result: object) -> None:
@@ -175,13 +177,13 @@ class MetaClient(Service):
         return producer
 
     def ordered_producer(
-        self, settings: OrderedSettings, pick: Selector | None = None
+        self, settings: OrderedSettings, selector: Selector | None = None
     ) -> OrderedProducer:
         """A producer that keeps the order of each partition, and parks in a local file
-        what that cannot take now; `pick` chooses among the configured partitions, by
-        key when None (spec client 8). Raises ClientStopped."""
+        what that cannot take now; `selector` chooses among the configured ones, by key
+        when None (spec client 8). Raises ClientStopped."""
         self._check()
-        ordered = OrderedProducer(settings, self._producing, pick or ByKey())
+        ordered = OrderedProducer(settings, self._producing, selector or ByKey())
         self._children[ordered] = None
         ordered.startService()
         return ordered

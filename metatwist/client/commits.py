@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import define
-from twisted.internet.defer import Deferred, DeferredLock, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, DeferredLock, succeed
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from metatwist.client.errors import (
     ClientError,
     ClientStopped,
     NotOwner,
-    OffsetStorageFailed,
 )
 from metatwist.client.events import CommitFailed, Event
 from metatwist.client.message import TopicPartition
@@ -41,8 +39,8 @@ class _Tracked:
 class Commits:
     """Stores the progress of the partitions that it tracks.
 
-    One commit at a time: the next begins when the one under way has ended, with what is
-    done by then.
+    `storage` is a `GuardedOffsets`. One commit at a time: the next begins when the one
+    under way has ended, with what is done by then.
     """
 
     _log = Logger()
@@ -136,8 +134,7 @@ class Commits:
         over = {one: self._tracked[one].over for one in self._over(wanted)}
         if not commits:
             return succeed(over)
-        storing: Deferred[CommitOutcome] = maybeDeferred(self._storage.commit, commits)
-        storing.addErrback(self._all_failed, commits)
+        storing: Deferred[CommitOutcome] = self._storage.commit(commits)
         storing.addCallback(self._note, commits)
         return storing.addCallback(lambda outcome: {**over, **outcome})
 
@@ -157,17 +154,6 @@ class Commits:
             tracked.counted = tracked.progress.done_count
             if record is not None and not _same_offset(record, tracked.stored):
                 yield Commit(partition, record, tracked.claim)
-
-    def _all_failed(
-        self, failure: Failure, commits: tuple[Commit, ...]
-    ) -> CommitOutcome:
-        """A storage of the user's own may fail as a whole."""
-        error = failure.value
-        if not isinstance(error, ClientError):
-            self._log.failure("the offset storage failed", failure)
-            error = OffsetStorageFailed(f"commit: {failure.getErrorMessage()}")
-            error.__cause__ = failure.value
-        return dict.fromkeys((one.partition for one in commits), error)
 
     def _note(
         self, outcome: CommitOutcome, commits: tuple[Commit, ...]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
@@ -140,6 +140,12 @@ class BrokerConnection(Protocol):
         self, command: NumberedRequest, timeout_s: float
     ) -> Deferred[BrokerReply]:
         """See `IBrokerLink.request`."""
+        problem = self._too_many()
+        if problem is not None:
+            return fail(problem)
+        return self._ask(command, timeout_s)
+
+    def _ask(self, command: NumberedRequest, timeout_s: float) -> Deferred[BrokerReply]:
         opaque = self._new_opaque()
         waiting: Deferred[BrokerReply] = Deferred(lambda _: self._forget(opaque))
 
@@ -152,10 +158,6 @@ class BrokerConnection(Protocol):
                 said = f"{type(command).__name__} answered by {answer!r}"
                 waiting.errback(UnexpectedReply(said, self._where))
 
-        problem = self._too_many()
-        if problem is not None:
-            answered(problem)
-            return waiting
         self._send(command._replace(opaque=opaque).encode(), opaque)
         self._pending[opaque] = answered
         self._deadlines.add(opaque, timeout_s)
@@ -248,9 +250,9 @@ class BrokerConnection(Protocol):
             return
         pop = self._pending.pop
         for answer in answers:
-            answered = pop(answer.opaque, None)  # type: ignore[union-attr]
+            answered = pop(answer.opaque, None)
             if answered is not None:
-                answered(answer)  # type: ignore[arg-type]
+                answered(answer)
         if answers:
             self._deadlines.prune()
 
@@ -267,9 +269,9 @@ class BrokerConnection(Protocol):
             self._missed_heartbeats = 0
             self._await_silence()
             return
-        asked = self.request(
-            VersionCommand(), self._context.settings.heartbeat_timeout_s
-        )
+        # Whatever waits for answers: this is how it is found out that none comes.
+        timeout_s = self._context.settings.heartbeat_timeout_s
+        asked = self._ask(VersionCommand(), timeout_s)
         asked.addCallbacks(self._alive, self._missed)
 
     def _alive(self, _answer: BrokerReply) -> None:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -16,13 +16,14 @@ from metatwist.client.commits import Commits
 from metatwist.client.delivery.interface import Filter
 from metatwist.client.delivery.pulling import Pull, PulledBatch
 from metatwist.client.delivery.rejection import IRejection, as_rejection
-from metatwist.client.errors import ClientStopped
+from metatwist.client.errors import ClientStopped, WrongState
 from metatwist.client.events import Event, OffsetJumped
 from metatwist.client.held import HeldContext
 from metatwist.client.holding import Holding
 from metatwist.client.hooks import ConsumerHooks
 from metatwist.client.interfaces import IAssignment, IBrokers, IDiscovery
 from metatwist.client.message import ReceivedMessage, TopicPartition
+from metatwist.client.offsets.guarded import GuardedOffsets
 from metatwist.client.offsets.interface import CommitOutcome, IOffsetStorage
 from metatwist.client.reading.budget import PrefetchBudget
 from metatwist.client.reading.context import ReadingContext
@@ -80,8 +81,9 @@ class Consumer:
         self.state = ConsumerState.NEW
         self._context = context
         self._emit = Telling(f"consumer of {settings.group}", hooks.on_event)
+        self._storage = GuardedOffsets(context.storage)
         self._commits = Commits(
-            context.clock, context.storage, settings.commit, self._emit
+            context.clock, self._storage, settings.commit, self._emit
         )
         self._pull = Pull(self._commit_pulled)
         self._subscriptions = Subscriptions(self, context.clock, self._pull, self._emit)
@@ -105,10 +107,10 @@ class Consumer:
         See `Subscription`; `rejection` is an `IRejection`, a function of
         `(message, error, group, consumer)`, or None for the client's default. Raises
         ValueError for a topic that is blank, has a comma or is subscribed already,
-        ClientStopped after `start`.
+        WrongState after `start`.
         """
         if self.state is not ConsumerState.NEW:
-            raise ClientStopped(f"the consumer is {self.state.value}: subscribe before")
+            raise WrongState(f"the consumer is {self.state.value}: subscribe before")
         policy = (
             self._context.rejection if rejection is None else as_rejection(rejection)
         )
@@ -128,12 +130,14 @@ class Consumer:
         """Join the group and begin to read.
 
         Fires once registered, a first pass over the partitions made; later troubles are
-        events. Fails with DuplicateConsumer, GroupError, ClientStopped; the consumer is
-        stopped then. Cancelling stops it too.
+        events. Fails with DuplicateConsumer, GroupError, NotConnected, ClientStopped,
+        and is stopped then; with WrongState without subscription, or when it was
+        started before. Cancelling stops it too.
         """
-        if self.state is not ConsumerState.NEW or not self._subscriptions.all:
-            text = "subscribe first" if not self._subscriptions.all else "start it once"
-            raise ClientStopped(f"the consumer is {self.state.value}: {text}")
+        if self.state is not ConsumerState.NEW:
+            return fail(WrongState(f"the consumer is {self.state.value}"))
+        if not self._subscriptions.all:
+            return fail(WrongState("the consumer has no subscription"))
         self.state = ConsumerState.STARTING
         self._commits.start()
         self._subscriptions.recoveries.start()
@@ -151,8 +155,10 @@ class Consumer:
         self._end_start(lambda started: started.callback(None))
 
     def _not_joined(self, failure: Failure) -> None:
-        self.stop()
-        self._end_start(lambda started: started.errback(failure))
+        started, self._starting = self._starting, None
+        stopping = self.stop()
+        if started is not None:
+            stopping.addCallback(lambda _: started.errback(failure))
 
     def _give_up_start(self) -> None:
         self._starting = None
@@ -167,8 +173,8 @@ class Consumer:
         """Let listeners end, commit, give up the partitions, leave the group.
 
         Fires when all that is done, or after `deadline_s` (default: three times
-        `stop_timeout_s`) with the rest left to the end of the session. Never fails.
-        Cancelling stops the wait alone.
+        `stop_timeout_s`) with the rest left to the end of the session; the first call's
+        counts. Never fails. Cancelling stops the wait alone.
         """
         if self.state is ConsumerState.STOPPED:
             return succeed(None)
@@ -185,20 +191,25 @@ class Consumer:
         return stopped
 
     def _forget_stop(self, stopped: Deferred[None]) -> None:
-        self._stopping.remove(stopped)
+        if stopped in self._stopping:
+            self._stopping.remove(stopped)
 
     async def _stop(self, limit_s: float) -> None:
         clock = self._context.clock
+        ends_s = clock.seconds() + limit_s
+
+        def in_time(waiting: Deferred[Any], what: str) -> Deferred[bool]:
+            return at_most(clock, max(0.0, ends_s - clock.seconds()), waiting, what)
+
         recovering = self._subscriptions.recoveries.stop()
         leaving = self._context.assignment.stop()
-        if not await at_most(clock, limit_s, leaving, "leaving the group"):
+        if not await in_time(leaving, "leaving the group"):
             self._holding.lose(self.assigned)
-        await at_most(clock, self.settings.stop_timeout_s, recovering, "a recovery")
+        await in_time(recovering, "a recovery")
         self._commits.stop()
         self._pull.stop()
         if self._context.own_storage:
-            closing = self._context.storage.close()
-            await at_most(clock, self.settings.stop_timeout_s, closing, "the storage")
+            await in_time(self._storage.close(), "closing the offset storage")
         self._commits.end()
 
     def _stopped(self, _result: object) -> None:
@@ -319,7 +330,7 @@ class Consumer:
 
         return HeldContext(
             clock=self._context.clock,
-            storage=self._context.storage,
+            storage=self._storage,
             commits=self._commits,
             open_feed=open_feed,
             open_sink=self._subscriptions.open_sink,

@@ -144,6 +144,10 @@ class UnexpectedReply(ClientError):
     outcome_unknown = True
 
 
+class WrongState(ClientError):
+    """The call does not fit the state of the thing: started twice, subscribed late."""
+
+
 class ClientStopped(ClientError):
     """The client, producer or consumer was stopped before or during the call."""
 

@@ -2,10 +2,10 @@
 
 MetaClient            client.py: makes and owns the others
 IBrokers, IBrokerLink brokers.py, link.py: connections, requests by opaque
-IDiscovery            discovery.py: who serves what
+IDiscovery            discovery/: who serves what
 IAssignment           group/: which partitions are ours, and for how long
-IPartitionHolder      consumer.py: reads what is assigned
-IFeed                 fetching.py: the messages of one partition, in order
+IPartitionHolder      holding.py: reads what is assigned
+IFeed                 reading/feed.py: the messages of one partition, in order
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from metatwist.client.delivery.pulling import Pull
 from metatwist.client.delivery.recoveries import Recoveries
 from metatwist.client.delivery.rejection import IRejection
 from metatwist.client.events import Event
+from metatwist.client.producing.payload import topic_problem
 from metatwist.client.progress import Progress
 from metatwist.client.reading.feed import PartitionFeed
 
@@ -75,8 +76,9 @@ class Subscriptions:
         """One more; raises ValueError as `Consumer.subscribe`."""
         topic, listener = subscription.topic, subscription.listener
         manual_ack = subscription.manual_ack
-        if not topic.strip() or "," in topic or " " in topic:
-            raise ValueError(f"{topic!r} is no name of a topic")
+        problem = topic_problem(topic) or ("has a comma" if "," in topic else None)
+        if problem is not None:
+            raise ValueError(f"the topic {topic!r} {problem}")
         if topic in self._by_topic:
             raise ValueError(f"topic {topic} is subscribed already")
         if listener is None and manual_ack:

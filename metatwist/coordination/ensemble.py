@@ -6,7 +6,7 @@ goes through `reactor.callFromThread`, see `kazoo_bridge`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -113,9 +113,9 @@ class EnsembleCoordinator(Service):
             return f"{target} ({self.problem})"
         return f"{target}, now {self.server}" if self.server else target
 
-    def on_state(self, call: StateListener) -> None:
+    def on_state(self, call: StateListener) -> Callable[[], None]:
         """See ICoordinator."""
-        self._session.on_state(call)
+        return self._session.listeners.add(call)
 
     # -- writing -----------------------------------------------------------------
 

@@ -23,13 +23,14 @@ from metatwist.coordination.ensemble_requests import Requests
 from metatwist.coordination.ensemble_settings import EnsembleSettings
 from metatwist.coordination.ensemble_watches import Watches
 from metatwist.coordination.errors import ConnectionLost, CoordinationError
-from metatwist.coordination.interface import SessionState, StateListener
+from metatwist.coordination.interface import SessionState
 from metatwist.coordination.kazoo_bridge import (
     KazooBridge,
     KazooParts,
     Link,
     LinkChange,
 )
+from metatwist.coordination.state_listeners import StateListeners
 
 PROBE_INTERVAL_S = 5.0
 LONGEST_PAUSE_S = 60.0
@@ -64,17 +65,13 @@ class EnsembleSession:
         self._reactor = reactor
         self._settings = settings
         self._parts = parts
-        self._listeners: list[StateListener] = []
+        self.listeners = StateListeners()
         self._requests = Requests(reactor, settings.connection_timeout_s)
         self._bridge: KazooBridge | None = None
         self._connection: LinkChange | None = None
         self._next_try: IDelayedCall | None = None
         self._forgetting: IDelayedCall | None = None
         self._ends = 0
-
-    def on_state(self, call: StateListener) -> None:
-        """See `ICoordinator`."""
-        self._listeners.append(call)
 
     def start(self) -> None:
         """Begin to connect."""
@@ -232,7 +229,7 @@ class EnsembleSession:
         if state is self.state:
             return
         self.state = state
-        for call in list(self._listeners):
+        for call in self.listeners:
             maybeDeferred(call, state).addErrback(self._listener_failed)
 
     def _listener_failed(self, failure: Failure) -> None:

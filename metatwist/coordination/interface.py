@@ -125,9 +125,12 @@ class ICoordinator(Interface):
     session_id = Attribute("int: the session's id, 0 while there is none")
     description = Attribute("str: what it is connected to, for people")
 
-    def on_state(call: StateListener) -> None:
-        """Call with each new state. CONNECTED with another `session_id` than before
-        means that all ephemeral nodes and watches of the old one are gone."""
+    def on_state(call: StateListener) -> Callable[[], None]:
+        """Call with each new state; returns how to stop that.
+
+        CONNECTED with another `session_id` than before means that all ephemeral nodes
+        and watches of the old one are gone.
+        """
 
     def create(
         path: str,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from metatwist.errors import ProtocolViolation
 from metatwist.wire import grammar
-from metatwist.wire.commands import Message, ResultReply, ValueReply
+from metatwist.wire.commands import ResultReply, ValueReply
 
 _HEADER = re.compile(rb"(?:result (\d{1,9})|value) (\d{1,9}) (-?\d{1,10})\r\n")
 _STORED = re.compile(rb"(-?\d{1,19}) (\d{1,9}) (-?\d{1,19})")
@@ -69,7 +69,7 @@ class ValueChunks:
 BrokerReply = ResultReply | ValueChunks
 """An answer whose meaning depends on the request."""
 
-Answered = PutStored | Message | ValueChunks
+BrokerAnswer = PutStored | BrokerReply
 
 
 class ReplyReader:
@@ -87,9 +87,9 @@ class ReplyReader:
         self._value: ValueChunks | None = None
         self._missing_bytes = 0
 
-    def feed(self, data: bytes) -> list[Answered]:
+    def feed(self, data: bytes) -> list[BrokerAnswer]:
         """The answers completed by `data`."""
-        answers: list[Answered] = []
+        answers: list[BrokerAnswer] = []
         position = 0
         if self._value is not None:
             position = self._go_on_with(self._value, data, answers)
@@ -110,7 +110,7 @@ class ReplyReader:
         return answers
 
     def _go_on_with(
-        self, value: ValueChunks, data: bytes, answers: list[Answered]
+        self, value: ValueChunks, data: bytes, answers: list[BrokerAnswer]
     ) -> int:
         """More of a body that has begun; returns where it ends in `data`."""
         value.chunks.append(data)
@@ -123,7 +123,7 @@ class ReplyReader:
         answers.append(value)
         return missing
 
-    def _read_all(self, data: bytes, position: int, answers: list[Answered]) -> int:
+    def _read_all(self, data: bytes, position: int, answers: list[BrokerAnswer]) -> int:
         size, append, new = len(data), answers.append, tuple.__new__
         match_header, match_stored = _HEADER.match, _STORED.fullmatch
         self._needed_bytes = 0
@@ -165,8 +165,10 @@ class ReplyReader:
         self._check_size(body_bytes)
         self._needed_bytes = total_bytes
 
-    def _read_other(self, data: bytes, position: int, answers: list[Answered]) -> int:
-        """One message of any kind or form; `position` while it is incomplete."""
+    def _read_other(
+        self, data: bytes, position: int, answers: list[BrokerAnswer]
+    ) -> int:
+        """One answer of any form; `position` while it is incomplete."""
         header_end = data.find(b"\r\n", position, position + _MOST_HEADER_BYTES + 2)
         if header_end < 0:
             if len(data) - position > _MOST_HEADER_BYTES + 1:
@@ -183,6 +185,8 @@ class ReplyReader:
         answer = grammar.parse(word, tokens, data[start:end])
         if isinstance(answer, ValueReply):
             answers.append(ValueChunks.of(*answer))
-        else:
+        elif isinstance(answer, ResultReply):
             answers.append(answer)
+        else:
+            raise ProtocolViolation(f"{word} is no answer")
         return end

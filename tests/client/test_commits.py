@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.internet.task import Clock
@@ -12,6 +13,7 @@ from metatwist.client.commits import Commits
 from metatwist.client.errors import ClientStopped, NotOwner, OffsetStorageFailed
 from metatwist.client.events import CommitFailed, Event
 from metatwist.client.message import TopicPartition
+from metatwist.client.offsets.guarded import GuardedOffsets
 from metatwist.client.offsets.interface import Claim, Commit, CommitOutcome
 from metatwist.client.progress import Progress
 from metatwist.client.settings import CommitSettings
@@ -52,7 +54,10 @@ class CommitsCase(SynchronousTestCase):
         self.storage = Storage()
         self.events: list[Event] = []
         self.commits = Commits(
-            self.clock, self.storage, self.settings, self.events.append
+            self.clock,
+            GuardedOffsets(self.storage),
+            self.settings,
+            self.events.append,
         )
         self.commits.start()
         self.progress = Progress(OffsetRecord(10))
@@ -91,6 +96,19 @@ class ByTime(CommitsCase):
         self.assertEqual(len(self.events), 1)
         self.clock.advance(5)
         self.flushLoggedErrors(RuntimeError)
+        self.assertEqual(len(self.storage.asked), 2)
+
+    def test_storage_that_answers_nonsense(self) -> None:
+        """An answer that is no outcome is a failure of all, and does not end the
+        commits."""
+        nonsense: Any = succeed(None)
+        self.storage.answer = lambda _: nonsense
+        self.progress.advance(30, 1, 1)
+        outcome = self.successResultOf(self.commits.commit())
+        self.assertIsInstance(outcome[ONE], OffsetStorageFailed)
+        self.flushLoggedErrors(TypeError)
+        self.storage.answer = lambda _: succeed({ONE: None})
+        self.clock.advance(5)
         self.assertEqual(len(self.storage.asked), 2)
 
     def test_fenced(self) -> None:

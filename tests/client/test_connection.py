@@ -260,6 +260,18 @@ class Heartbeats(ConnectionCase):
         self.clock.advance(0.2)
         self.assertEqual(self.sent(), [VersionCommand(0)])
 
+    def test_asked_whatever_waits(self) -> None:
+        """With as many requests unanswered as there may be, heartbeats are sent all
+        the same, and the connection is given up after the time they have."""
+        for _ in range(5):
+            self.put(timeout_s=1000)
+        self.sent()
+        self.clock.advance(10)
+        self.assertEqual([type(one) for one in self.sent()], [VersionCommand])
+        self.clock.advance(5)
+        self.clock.advance(5)
+        self.assertFalse(self.transport.disconnecting or self.transport.disconnected)
+
     def test_not_when_busy(self) -> None:
         """A broker that answers is not asked."""
         self.put()

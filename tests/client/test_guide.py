@@ -32,8 +32,8 @@ NAMES = """
     RequestRefused RequestTimedOut Revoked RoundRobin Selector SelectorFailed SendResult
     ServerFailed ServerTimedOut ServerUnavailable SqlOffsets SqlSettings Start
     StopPartition StoreLimits Strategy Subscription ThreadAcks TopicBrowser
-    TopicPartition UnexpectedReply Where broadcast_group in_thread_pool origin
-    tls_options
+    TopicPartition UnexpectedReply WrongState Where broadcast_group in_thread_pool
+    origin tls_options
 """
 SETTINGS = (
     public.ClientSettings,

@@ -51,6 +51,7 @@ class FaultySystem(System):
 
     broker: OwnBroker
     zookeeper: DebianZooKeeper
+    topics = (TOPIC,)
 
     def __init__(self, work_dir: Path, session_ms: int) -> None:
         super().__init__(work_dir)
@@ -73,7 +74,8 @@ class TrafficCase(JavaClientCase):
     def setUp(self) -> None:
         """Wait until all is registered."""
         super().setUp()
-        self.registration = Registration(self.system.broker, {TOPIC: PARTITIONS})
+        offered = dict.fromkeys(self.system.topics, PARTITIONS)
+        self.registration = Registration(self.system.broker, offered)
         self.names = list(NAMES)
         self.assert_registered()
 

@@ -34,8 +34,10 @@ class System:
         work_dir: where all its files are.
         broker: the broker with id 0.
         zookeeper: the coordinator where it is a process of its own.
+        topics: what the broker offers, PARTITIONS of each.
     """
 
+    topics: tuple[str, ...] = TOPICS
     broker: BrokerProcess | JavaBroker
     zookeeper: DebianZooKeeper | None = None
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.errors import ProtocolViolation
-from metatwist.wire.commands import Message, ResultReply, ValueReply, VersionCommand
+from metatwist.wire.commands import Message, ResultReply, ValueReply
 from metatwist.wire.reply_reader import PutStored, ReplyReader, ValueChunks
 
 OPAQUES = st.integers(-(2**31), 2**31 - 1)
@@ -87,7 +87,12 @@ class Reading(SynchronousTestCase):
         self.assertEqual(
             ReplyReader(99).feed(b"result +200 0 1 \r\n"), [ResultReply(200, 1)]
         )
-        self.assertEqual(ReplyReader(99).feed(b"version 3\r\n"), [VersionCommand(3)])
+
+    def test_requests(self) -> None:
+        """What only a client says is no answer."""
+        for word in (b"version 3\r\n", b"quit\r\n", b"get t g 0 0 9 1\r\n"):
+            with self.assertRaises(ProtocolViolation):
+                ReplyReader(99).feed(word)
 
     def test_too_large(self) -> None:
         """A body above the limit is refused before it has come."""

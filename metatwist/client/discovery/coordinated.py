@@ -93,19 +93,22 @@ class CoordinatedDiscovery(Service):
         self._listeners = Listeners()
         self._work = Running("discovery")
         self._readers: dict[int, tuple[str, ...]] = {}
+        self._stop_listening: Callable[[], None] | None = None
 
     # -- life -----------------------------------------------------------------------
 
     def startService(self) -> None:
         """Begin to look."""
         super().startService()
-        self._coordinator.on_state(self._state_changed)
+        self._stop_listening = self._coordinator.on_state(self._state_changed)
         for followed in self._topics.values():
             followed.looking.start()
 
     def stopService(self) -> None:
         """End all looks and watches; whoever waits gets ClientStopped."""
         super().stopService()
+        if self._stop_listening is not None:
+            self._stop_listening()
         self._work.stop()
         for followed in self._topics.values():
             followed.looking.stop()

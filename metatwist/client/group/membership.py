@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
-from weakref import WeakMethod
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks
 from twisted.logger import Logger
@@ -37,7 +36,7 @@ from metatwist.client.interfaces import IAssignment
 from metatwist.client.message import TopicPartition
 from metatwist.client.settings import ConsumerSettings
 from metatwist.coordination.formats import encode_topics
-from metatwist.coordination.interface import SessionState, StateListener
+from metatwist.coordination.interface import SessionState
 from metatwist.coordination.layout import Layout
 from metatwist.coordination.names import consumer_id, path_element_problem
 
@@ -111,6 +110,7 @@ class GroupMembership:
             Limits(settings.stop_timeout_s, session_timeout_s),
             self._may_claim,
         )
+        self._stop_listening: Callable[[], None] = _nothing
         self._registration: Any = None
         self._reader: Any = None
 
@@ -168,7 +168,7 @@ class GroupMembership:
 
     def _begin(self) -> None:
         self._session_id = self._coordinator.session_id
-        self._coordinator.on_state(_while_it_lives(self._state_changed))
+        self._stop_listening = self._coordinator.on_state(self._state_changed)
         self._rebalancing.start(self._holder)
         self._lease.start(self._contact, self._holder.doubt)
         self._rounds.start()
@@ -181,6 +181,8 @@ class GroupMembership:
         if before not in (0, now_in):
             self._rebalancing.session_over()
             self._registration.session_over()
+            if self.state is MembershipState.LEFT:  # and so is all that was left
+                self._stop_listening()
         if state is SessionState.CONNECTED and self.state in _ACTIVE:
             self._registration.wait_anew()
             self._lease.look()
@@ -308,18 +310,21 @@ class GroupMembership:
         limit_s = 2 * self._settings.stop_timeout_s
         if not (yield within(self._clock, limit_s, self._rebalancing.stopped())):
             self._rebalancing.abandon()
-        yield self._while_connected(self._rebalancing.left())
-        yield self._while_connected(self._registration.withdraw())
+        freed = yield self._while_connected(self._rebalancing.left())
+        gone = yield self._while_connected(self._registration.withdraw())
         self._reader.forget()
         self._lease.stop()
         self.state = MembershipState.LEFT
+        if freed and gone:
+            self._stop_listening()
         self._conditions.check()
 
     @inlineCallbacks
     def _while_connected(self, leaving: Deferred[Any]) -> Any:
         """Wait a little if the others can be told at all; it goes on in any case."""
         is_connected = self._coordinator.state is SessionState.CONNECTED
-        yield within(self._clock, LEAVE_LIMIT_S if is_connected else 0, leaving)
+        limit_s = LEAVE_LIMIT_S if is_connected else 0
+        return (yield within(self._clock, limit_s, leaving))
 
     def _left_badly(self, failure: Failure) -> None:
         self._log.failure("leaving a group failed", failure=failure)
@@ -327,17 +332,8 @@ class GroupMembership:
         self._conditions.check()
 
 
-def _while_it_lives(told: StateListener) -> StateListener:
-    """The same method, without keeping its object: a coordinator remembers its
-    listeners for good."""
-    living = WeakMethod(told)
-
-    def tell(state: SessionState) -> None:
-        call = living()
-        if call is not None:
-            call(state)
-
-    return tell
+def _nothing() -> None:
+    """Nobody listens yet."""
 
 
 def _problem_with(topics: frozenset[str]) -> str | None:

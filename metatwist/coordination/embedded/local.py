@@ -36,6 +36,7 @@ from metatwist.coordination.interface import (
     WatchedData,
     WatchedStat,
 )
+from metatwist.coordination.state_listeners import StateListeners
 
 
 class _Watch:
@@ -81,7 +82,7 @@ class LocalCoordinator:
         self.realm: Realm | None = None
         self._reactor = reactor
         self._session: Session | None = None
-        self._listeners: list[StateListener] = []
+        self._listeners = StateListeners()
         self._writes: list[tuple[int, Deferred[Any], Any]] = []
 
     @classmethod
@@ -98,9 +99,9 @@ class LocalCoordinator:
         """0 while there is none."""
         return self._session.id if self._session is not None else 0
 
-    def on_state(self, call: StateListener) -> None:
-        """Call with each new state."""
-        self._listeners.append(call)
+    def on_state(self, call: StateListener) -> Callable[[], None]:
+        """See ICoordinator."""
+        return self._listeners.add(call)
 
     def soon(self, call: Callable[..., object], *arguments: object) -> None:
         """Call in a turn of its own."""
@@ -144,7 +145,7 @@ class LocalCoordinator:
 
     def _change_state(self, state: SessionState) -> None:
         self.state = state
-        for call in list(self._listeners):
+        for call in self._listeners:
             call(state)
 
     # -- verbs --------------------------------------------------------------------
