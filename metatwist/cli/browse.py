@@ -35,9 +35,10 @@ _OFFSET = click.IntRange(min=0, max=2**63 - 1)
 @click.option("--to-offset", type=_OFFSET, help="No message from there on.")
 @click.option(
     "--last",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=1_000_000),
     metavar="N",
-    help="Of each partition the last N messages that would be shown.",
+    help="Of each partition the last N messages that would be shown; a first pass over "
+    "all looks where they begin. At most 1000000.",
 )
 @click.option("--grep", metavar="REGEX", help="Only bodies in which this is found.")
 @click.option("--contains", metavar="TEXT", help="Only bodies that contain this.")

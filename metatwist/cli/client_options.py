@@ -60,6 +60,11 @@ def client_options(command: Command) -> Command:
         metavar="SECONDS",
         help="For connecting, and for each answer.",
     )
+    @click.option(
+        "--progress/--no-progress",
+        default=True,
+        help="A progress bar on stderr, if that is a terminal.  [shown]",
+    )
     @click.option("-q", "--quiet", is_flag=True, help="No notes on stderr, no bar.")
     @click.option("-v", "--verbose", is_flag=True, help="Log to stderr what happens.")
     @functools.wraps(command)
@@ -69,7 +74,7 @@ def client_options(command: Command) -> Command:
         from metatwist.tools.target import Target
 
         zookeeper, brokers = _one_of(zookeeper, brokers)
-        names = ("root", "timeout_s", "quiet", "verbose")
+        names = ("root", "timeout_s", "progress", "quiet", "verbose")
         patience = {name: arguments.pop(name) for name in names}
         target = Target(zookeeper, brokers=brokers, **patience)
         checked(target.check)

@@ -38,7 +38,12 @@ if TYPE_CHECKING:
     "stored: such partitions are an error.",
 )
 @click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
-@click.option("--until-end", is_flag=True, help="End where the topics end now.")
+@click.option(
+    "--until-end",
+    is_flag=True,
+    help="End where the topics end now; of a shared group, when our share is read and "
+    "others have theirs. Exit code 1 if nothing is ours within --timeout.",
+)
 @click.option(
     "--idle",
     "idle_s",

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from twisted.internet.defer import CancelledError, Deferred
 
 from metatwist.client.consumer import Consumer
 from metatwist.client.delivery.pulling import PulledBatch
-from metatwist.client.errors import ClientError, NotOwner
-from metatwist.client.events import (
-    CommitFailed,
-    Event,
-    FetchFailed,
-    GroupTrouble,
-    OffsetJumped,
-    PartitionStopped,
-)
+from metatwist.client.errors import NotOwner
+from metatwist.client.group.identity import unique_id
 from metatwist.client.hooks import ConsumerHooks
 from metatwist.client.message import TopicPartition
 from metatwist.client.offsets.coordinator import CoordinatorOffsets
@@ -27,16 +20,19 @@ from metatwist.client.offsets.file import FileOffsets
 from metatwist.client.offsets.interface import IOffsetStorage
 from metatwist.client.settings import CommitSettings, ConsumerSettings, Start
 from metatwist.coordination.layout import Layout
+from metatwist.coordination.names import consumer_id
 from metatwist.tools.alone import GROUP, consumer_alone
-from metatwist.tools.ending import ExitCode, words_of, words_of_jump
+from metatwist.tools.ending import ExitCode, words_of
+from metatwist.tools.group_sight import GroupSight
+from metatwist.tools.notes import ConsumerNotes
 from metatwist.tools.output import Output, OutputForm, taken
-from metatwist.tools.ranges import kept_by, partitions_of
+from metatwist.tools.ranges import Found, kept_by, partitions_of
 from metatwist.tools.read_only_offsets import ReadOnlyOffsets
 from metatwist.tools.running import Scene
+from metatwist.tools.until_end import UntilEnd
 
 _TICK_S = 0.1
 _MOST_MESSAGES = 1000
-_ASKED_FOR = ("start", "sought")
 
 
 @frozen
@@ -48,7 +44,7 @@ class ConsumeJob:
         consumer_id: within the group; None for one that is made up.
         start: for partitions of which the group has no offset.
         count: end after that many messages.
-        until_end: end where the partitions end now.
+        until_end: end where the partitions end now, see `UntilEnd`.
         idle_s: end when nothing has come for so long.
         commits: store how far the group has come.
         offsets_folder: keep the group's offsets here and not in the coordinator.
@@ -83,29 +79,32 @@ class ConsumeJob:
 async def consume(scene: Scene, job: ConsumeJob, form: OutputForm) -> int:
     """Read until the job or the user says that it is enough; the exit code.
 
-    Raises NotConnected when no broker can be reached at the beginning.
+    Raises NotConnected when no broker can be reached at the beginning, ToolError when
+    it waits in vain for a partition to be read until its end.
     """
-    ends = await scene.stop.ends(Deferred.fromCoroutine(_ends(scene, job)))
+    if job.group is not None and job.consumer_id is None:
+        job = evolve(job, consumer_id=unique_id())
+    found = await scene.stop.ends(Deferred.fromCoroutine(_found(scene, job)))
     output = form.open(scene.reactor)
-    consumption = _Consumption(scene, job, output, ends)
+    consumption = _Consumption(scene, job, output, found)
     try:
         return await consumption.run()
     finally:
         output.close()
 
 
-async def _ends(scene: Scene, job: ConsumeJob) -> Mapping[TopicPartition, int]:
+async def _found(scene: Scene, job: ConsumeJob) -> Found:
     partitions = await partitions_of(scene, job.topics)
     found = await kept_by(scene.client, partitions)
     for partition, error in found.failed.items():
         scene.say(f"{partition} cannot be read now: {words_of(error)}")
-    return {one: kept.latest for one, kept in found.kept.items()}
+    return found
 
 
 def _consumer(
     scene: Scene,
     job: ConsumeJob,
-    partitions: Mapping[TopicPartition, int],
+    partitions: Iterable[TopicPartition],
     hooks: ConsumerHooks,
 ) -> Consumer:
     if job.group is None:
@@ -128,26 +127,33 @@ def _storage(scene: Scene, job: ConsumeJob) -> Any:
     return ReadOnlyOffsets(storage)
 
 
+def _sight(scene: Scene, job: ConsumeJob) -> GroupSight | None:
+    """None where partitions are not shared."""
+    if scene.coordinator is None or job.group is None or job.consumer_id is None:
+        return None
+    layout, me = Layout(scene.target.root), consumer_id(job.group, job.consumer_id)
+    return GroupSight(scene.coordinator, layout, job.settings, me)
+
+
 class _Consumption:
     """One consumer from start to stop."""
 
     def __init__(
-        self,
-        scene: Scene,
-        job: ConsumeJob,
-        output: Output,
-        ends: Mapping[TopicPartition, int],
+        self, scene: Scene, job: ConsumeJob, output: Output, found: Found
     ) -> None:
         self._scene = scene
         self._job = job
         self._output = output
-        self._ends = ends
         self._taken = 0
         self._last_s = scene.reactor.seconds()
-        self._stopped: dict[TopicPartition, None] = {}
-        self._fetch_failed: set[TopicPartition] = set()
-        hooks = ConsumerHooks(on_event=self._told)
-        self._consumer = _consumer(scene, job, ends, hooks)
+        self._notes = ConsumerNotes(scene.say)
+        hooks = ConsumerHooks(on_event=self._notes.told)
+        self._consumer = _consumer(scene, job, found.kept, hooks)
+        ends = {one: kept.latest for one, kept in found.kept.items()}
+        self._until_end = UntilEnd(
+            scene, self._consumer, self._notes, ends, _sight(scene, job)
+        )
+        self._leaves_out = job.until_end and bool(found.failed)
 
     async def run(self) -> int:
         """Subscribe, read, stop; the exit code. Raises OSError of the output."""
@@ -167,7 +173,8 @@ class _Consumption:
             await consumer.stop()
         if self._scene.stop.wanted:
             return self._scene.code
-        return ExitCode.FAILED if self._stopped or uncommitted else ExitCode.DONE
+        is_incomplete = self._notes.stopped or self._leaves_out or uncommitted
+        return ExitCode.FAILED if is_incomplete else ExitCode.DONE
 
     async def _commit(self) -> bool:
         """Whether something could not be stored that is still ours to be stored."""
@@ -182,7 +189,7 @@ class _Consumption:
     # -- reading ----------------------------------------------------------------------
 
     async def _read(self) -> None:
-        while not self._is_over():
+        while not await self._is_over():
             batch = await self._next()
             if batch is None:
                 continue
@@ -219,7 +226,7 @@ class _Consumption:
             if timer.active():
                 timer.cancel()
 
-    def _is_over(self) -> bool:
+    async def _is_over(self) -> bool:
         job, assigned = self._job, self._consumer.assigned
         if self._scene.stop.wanted:
             return True
@@ -228,34 +235,6 @@ class _Consumption:
         idle_s = self._scene.reactor.seconds() - self._last_s
         if job.idle_s is not None and idle_s >= job.idle_s:
             return True
-        if assigned and all(one in self._stopped for one in assigned):
-            return True
-        return job.until_end and all(map(self._is_at_end, assigned))
-
-    def _is_at_end(self, partition: TopicPartition) -> bool:
-        if partition in self._stopped:
-            return True
-        position = self._consumer.position(partition)
-        return position is not None and position >= self._ends.get(partition, 0)
-
-    # -- telling ----------------------------------------------------------------------
-
-    def _told(self, event: Event) -> None:
-        say = self._scene.say
-        if isinstance(event, OffsetJumped) and event.reason not in _ASKED_FOR:
-            say(words_of_jump(event))
-        elif isinstance(event, PartitionStopped):
-            self._stopped[event.partition] = None
-            say(f"{event.partition} is not read any more: {words_of(event.error)}")
-        elif isinstance(event, FetchFailed):
-            self._tell_failed_fetch(event.partition, event.error)
-        elif isinstance(event, CommitFailed):
-            say(f"{event.partition}: not committed: {words_of(event.error)}")
-        elif isinstance(event, GroupTrouble):
-            say(event.text)
-
-    def _tell_failed_fetch(self, partition: TopicPartition, error: ClientError) -> None:
-        """Once a partition: it is tried again and again."""
-        if partition not in self._fetch_failed:
-            self._fetch_failed.add(partition)
-            self._scene.say(f"{partition}: tries again: {words_of(error)}")
+        if job.until_end:
+            return await self._until_end.is_reached()
+        return bool(assigned) and self._notes.stopped.issuperset(assigned)

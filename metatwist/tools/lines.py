@@ -4,7 +4,8 @@ asked for."""
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+import stat
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred
@@ -79,6 +80,22 @@ class Lines:
             else:
                 chunks.clear()
         return None if size > self._most_bytes else b"".join(chunks)
+
+
+async def known_size(reactor: Any, sources: Sequence[str]) -> int | None:
+    """Of all sources together, in bytes; None where one is no file, such as a pipe.
+    Raises OSError."""
+    sizes = await on_thread(reactor, lambda: list(map(_size, sources)))
+    return None if None in sizes else sum(sizes)
+
+
+def _size(source: str) -> int | None:
+    """What is left of stdin, the whole of anything else."""
+    found = os.fstat(0) if source == STDIN else os.stat(source)
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    begun = os.lseek(0, 0, os.SEEK_CUR) if source == STDIN else 0
+    return max(0, found.st_size - begun)
 
 
 def _counted(found: list[bytes | None]) -> enumerate[bytes | None]:

@@ -10,7 +10,8 @@ from attrs import evolve, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
-from metatwist.client.errors import ClientError, NotConnected
+from metatwist.client.errors import ClientError
+from metatwist.client.events import Event, FetchFailed
 from metatwist.client.hooks import ConsumerHooks
 from metatwist.client.message import (
     Message,
@@ -28,6 +29,7 @@ from metatwist.tools.alone import GROUP, consumer_alone
 from metatwist.tools.bar import PERIOD_S, Bar
 from metatwist.tools.ending import ExitCode, words_of
 from metatwist.tools.figures import ConsumeFigures, ProduceFigures
+from metatwist.tools.notes import ConsumerNotes
 from metatwist.tools.pacing import Pace
 from metatwist.tools.ranges import Found, kept_by, partitions_of
 from metatwist.tools.running import Scene
@@ -106,7 +108,7 @@ class _Load:
 
     async def run(self) -> None:
         """All of it; CancelledError at the stop."""
-        self.bar.start(not self._scene.target.quiet)
+        self.bar.start(self._scene.target.shows_progress)
         begun_s = self._seconds()
         try:
             await self._send_all(begun_s)
@@ -179,13 +181,16 @@ async def measure_consuming(
     scene: Scene, topic: str, limits: Limits
 ) -> tuple[int, ConsumeFigures]:
     """Read a topic from its begin to its present end, and answer exit code and
-    figures. Raises NotConnected, and ToolError for a topic that has nothing."""
+    figures: FAILED if a partition could not be read to its end, which is told. Raises
+    NotConnected, and ToolError for a topic that has nothing."""
     partitions = await scene.stop.ends(
         Deferred.fromCoroutine(partitions_of(scene, (topic,)))
     )
     found = await scene.stop.ends(
         Deferred.fromCoroutine(kept_by(scene.client, partitions))
     )
+    for partition, error in found.failed.items():
+        scene.say(f"{partition} cannot be read now: {words_of(error)}")
     reading = _Reading(scene, limits, found)
     try:
         await reading.run(topic)
@@ -194,16 +199,18 @@ async def measure_consuming(
             raise
     finally:
         reading.bar.stop()
-    return scene.code, reading.figures
+    if scene.stop.wanted:
+        return scene.code, reading.figures
+    is_incomplete = found.failed or reading.notes.stopped
+    return ExitCode.FAILED if is_incomplete else ExitCode.DONE, reading.figures
 
 
 class _Reading:
     """A consumer with a listener that only counts."""
 
     def __init__(self, scene: Scene, limits: Limits, found: Found) -> None:
-        if not found.kept:
-            raise NotConnected("no partition can be read")
         self.figures = ConsumeFigures()
+        self.notes = ConsumerNotes(scene.say)
         total = limits.messages or found.size_bytes
         unit = "messages" if limits.messages else "bytes"
         self.bar = Bar(scene.reactor, "consumed", total, unit)
@@ -211,7 +218,7 @@ class _Reading:
         self._limits = limits
         self._ends = {one: kept.latest for one, kept in found.kept.items()}
         settings = ConsumerSettings(GROUP, commit=CommitSettings(auto=False))
-        hooks = ConsumerHooks()
+        hooks = ConsumerHooks(on_event=self._told)
         self._consumer = consumer_alone(scene, settings, found.kept, hooks)
         self._seconds: Any = scene.reactor.seconds
         self._begun_s = self._last_s = 0.0
@@ -219,7 +226,7 @@ class _Reading:
 
     async def run(self, topic: str) -> None:
         """All of it; CancelledError at the stop."""
-        self.bar.start(not self._scene.target.quiet)
+        self.bar.start(self._scene.target.shows_progress)
         self._consumer.subscribe(topic, self._count)
         self._begun_s = self._last_s = self._seconds()
         try:
@@ -239,6 +246,14 @@ class _Reading:
         if figures.messages == self._limits.messages:
             self._end()
 
+    def _told(self, event: Event) -> None:
+        """A partition that only fails is given up, so that the measurement ends."""
+        self.notes.told(event)
+        if isinstance(event, FetchFailed) and event.partition not in self.notes.stopped:
+            silent_s = self._seconds() - self._last_s
+            if silent_s >= self._scene.target.timeout_s:
+                self.notes.stop(event.partition, event.error)
+
     def _watch(self) -> Deferred[None]:
         """Looks four times a second whether the end is reached; fires then."""
         self._look()
@@ -257,6 +272,8 @@ class _Reading:
             self._scene.reactor.callLater(PERIOD_S, self._look)
 
     def _is_at_end(self, partition: TopicPartition) -> bool:
+        if partition in self.notes.stopped:
+            return True
         if partition not in self._consumer.assigned:
             return False
         position = self._consumer.position(partition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -19,10 +20,11 @@ from metatwist.client.producing.selectors import (
 )
 from metatwist.client.settings import ProducerSettings
 from metatwist.coordination.names import PartitionName
+from metatwist.tools.bar import Bar
 from metatwist.tools.ending import ExitCode, ToolError, words_of
 from metatwist.tools.failures import Failures
 from metatwist.tools.formats import BadInput, Content, from_json, transcoded, with_key
-from metatwist.tools.lines import Lines, Piece
+from metatwist.tools.lines import STDIN, Lines, Piece, known_size
 from metatwist.tools.output import STDOUT
 from metatwist.tools.pacing import Pace
 from metatwist.tools.results import ResultPrinter, json_result, text_result
@@ -94,14 +96,19 @@ async def produce(scene: Scene, job: ProduceJob) -> int:
     producer = scene.client.producer(settings, selector)
     await scene.stop.ends(producer.publish(job.topic))
     _check_partition(producer, job)
-    production = _Production(scene, job, producer)
+    total_bytes = await known_size(scene.reactor, job.sources)
+    production = _Production(scene, job, producer, total_bytes)
+    production.bar.start(scene.target.shows_progress and not _shares_the_terminal(job))
     try:
         await production.read_all()
     except CancelledError:
         if not scene.stop.wanted:
             raise
     finally:
-        await production.finish()
+        try:
+            await production.finish()
+        finally:
+            production.bar.stop()
     return production.report()
 
 
@@ -116,10 +123,28 @@ def _check_partition(producer: Producer, job: ProduceJob) -> None:
     )
 
 
-class _Production:
-    """Reads while there is room for more, and counts what becomes of each message."""
+def _shares_the_terminal(job: ProduceJob) -> bool:
+    """Whether lines are typed, or results appear, where a progress bar would."""
+    is_typed = STDIN in job.sources and os.isatty(0)
+    return is_typed or (job.show is not None and os.isatty(STDOUT))
 
-    def __init__(self, scene: Scene, job: ProduceJob, producer: Producer) -> None:
+
+class _Production:
+    """Reads while there is room for more, and counts what becomes of each message.
+
+    `total_bytes` is the size of the input; None when that is not known, so that
+    progress is in messages.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        job: ProduceJob,
+        producer: Producer,
+        total_bytes: int | None,
+    ) -> None:
+        unit = "messages" if total_bytes is None else "bytes"
+        self.bar = Bar(scene.reactor, f"to {job.topic}", total_bytes, unit)
         self._scene = scene
         self._job = job
         self._producer = producer
@@ -142,12 +167,17 @@ class _Production:
         lines = Lines(scene.reactor, scene.stop, job.delimiter, most)
         for source in job.sources:
             async for pieces in lines.pieces(source):
+                self._count_read(lines.read_bytes)
                 for piece in pieces:
                     self._send(piece)
                     if self._pace.is_limited:
                         await self._pace.wait(scene.stop)
                     if self._is_full:
                         await self._has_room()
+
+    def _count_read(self, read_bytes: int) -> None:
+        if self.bar.total is not None:
+            self.bar.done = read_bytes
 
     def _send(self, piece: Piece) -> None:
         job = self._job
@@ -181,6 +211,8 @@ class _Production:
             self._fail(piece, outcome)
         else:
             self._stored += 1
+            if self.bar.total is None:
+                self.bar.done = self._stored
             self._show(piece, outcome)
         room = self._room
         if room is not None and self._pending_bytes <= MOST_PENDING_BYTES // 2:

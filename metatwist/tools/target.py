@@ -22,6 +22,8 @@ class Target:
         root: of the znodes.
         brokers: addresses; read where there is no `zookeeper`.
         timeout_s: for connecting, and for each answer.
+        quiet: no notes on stderr, no progress bar.
+        progress: whether progress may be shown.
     """
 
     zookeeper: str | None = None
@@ -30,6 +32,12 @@ class Target:
     timeout_s: float = 10.0
     quiet: bool = False
     verbose: bool = False
+    progress: bool = True
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a bar is welcome, on a terminal."""
+        return self.progress and not self.quiet
 
     def check(self) -> None:
         """Raise ValueError for what is no address, connect string or root."""

@@ -35,6 +35,10 @@ class BrowseTest(CommandCase):
         self.assertEqual(self.browse("--partition", "2"), expected[3:])
         self.assertEqual(self.browse("--partition", "0-0"), expected[:3])
         self.assertEqual(self.browse("--last", "1"), [b"3 of 0", b"3 of 2"])
+        self.assertEqual(self.browse("--last", "2"), expected[1:3] + expected[4:])
+        self.assertEqual(self.browse("--last", "9"), expected)
+        chosen = ("--last", "1", "--grep", "[12] of 2")
+        self.assertEqual(self.browse(*chosen), [b"2 of 2"])
 
     def test_choice(self) -> None:
         """Bodies are chosen by what is in them, and by offsets."""

@@ -88,6 +88,52 @@ class GroupTest(CommandCase):
         self.assertEqual(tree.get_children("/meta/consumers/g/owners/test"), [])
         self.assertTrue(self.offset(tree).endswith(b"-21"), self.offset(tree))
 
+    def test_killed_member(self) -> None:
+        """What a member that was killed still holds is not taken for read: the end is
+        waited for, and when nothing at all is assigned the exit code is 1."""
+        self.tree()
+        self.produce(b"1\n")
+        words = ("consume", "test", "--group", "g", "--consumer-id", "gone")
+        process = self.begin_command(*words)
+        self.assertEqual(process.stdout.readline(), b"1\n")
+        process.kill()
+        process.wait()
+        self.produce(b"2\n")
+        group = ("consume", "test", "--group", "g", "--until-end")
+        done = self.run_command(*group, "--timeout", "1", code=1)
+        self.assertEqual(done.stdout, b"")
+        self.assertIn(b"no partition was assigned within 1 s: ", done.stderr)
+        self.assertIn(b"test:0-0, test:0-1, test:0-2, test:0-3 held by g_", done.stderr)
+
+    def test_contested(self) -> None:
+        """A partition that should be ours and another still has is waited for, also
+        when all others have been read."""
+        tree = self.tree()
+        self.produce(b"1\n")
+        node = "/meta/consumers/g/owners/test/0-0"
+        tree.create(node, b"g_gone", makepath=True)
+        group = ("consume", "test", "--group", "g", "--until-end")
+        process = self.begin_command(*group, "--timeout", "1")
+        note = b"waits for partitions: test:0-0 held by g_gone\n"
+        self.assertEqual(process.stderr.readline(), note)
+        self.assertIsNone(process.poll())
+        tree.delete(node)
+        self.assertEqual(self.ended(process), (0, b"1\n", b""))
+
+    def test_shared(self) -> None:
+        """What a living member has as its share is not waited for."""
+        tree = self.tree()
+        words = ("consume", "test", "--group", "g", "--consumer-id", "me")
+        self.begin_command(*words)
+        owners = "/meta/consumers/g/owners/test"
+
+        def all_taken() -> bool:
+            return tree.exists(owners) and len(tree.get_children(owners)) == 4
+
+        self.wait_until(all_taken, "all partitions are its own")
+        self.assertEqual(self.consume(), b"")
+        self.wait_until(all_taken, "it has all of them again")
+
     def test_without_a_group(self) -> None:
         """Everything is read, nothing is written in the tree; browse and bench too."""
         tree = self.tree()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
 
 import pytest
@@ -135,6 +137,34 @@ class ProduceTest(CommandCase):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(20), 130)
         self.assertEqual(self.stored(), [b"a"])
+
+    def progress(self, *words: str, data: bytes = b"") -> bytes:
+        """What `produce` shows on a terminal that is its stderr."""
+        terminal, stderr = os.openpty()
+        self.addCleanup(os.close, terminal)
+        with os.fdopen(stderr, "wb") as shown:
+            process = self.begin_command("produce", "test", *words, stderr=shown)
+        process.stdin.write(data)
+        process.stdin.close()
+        process.stdin = None
+        self.assertEqual(process.wait(20), 0)
+        os.set_blocking(terminal, False)
+        found = b""
+        with contextlib.suppress(OSError):  # EIO is the end
+            while chunk := os.read(terminal, 1 << 16):
+                found += chunk
+        return re.sub(rb"\x1b\[[0-9;]*m", b"", found)  # without colours
+
+    def test_progress(self) -> None:
+        """On a terminal the bytes of files are shown, messages of other input, and
+        nothing when that is not wanted."""
+        (self.directory / "a").write_bytes(b"x" * 99 + b"\n")
+        (self.directory / "b").write_bytes(b"y" * 199 + b"\n")
+        self.assertIn(b"300/300 bytes", self.progress("a", "b"))
+        self.assertIn(b" 3/?", self.progress("a", "-", data=b"1\n2\n"))
+        self.assertEqual(self.progress("a", "--no-progress"), b"")
+        self.assertEqual(self.progress("a", "--quiet"), b"")
+        self.assertEqual(len(self.stored()), 7)
 
     def test_whole_files(self) -> None:
         """A binary file goes through as one message, and comes out identically."""

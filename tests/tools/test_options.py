@@ -80,6 +80,7 @@ class UsageTest(SynchronousTestCase):
         self.check("browse t --grep (", "no regular expression")
         self.check("browse t --grep a --contains b", "not both")
         self.check("browse t --last 0", "--last")
+        self.check("browse t --last 1000001", "--last")
         self.check("bench produce t --size -1", "--size")
         self.check("bench consume t --messages 0", "--messages")
 
