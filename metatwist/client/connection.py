@@ -108,11 +108,11 @@ class BrokerConnection(Protocol):
         self._deadlines.stop()
         unsent, self._unsent = set(self._unsent), []
         self._out.clear()
-        pending = dict(self._pending)
-        self._pending.clear()
         self._context.ended(self, why)
-        for opaque, answered in pending.items():
-            answered(self._lost(opaque in unsent, why))
+        pending = self._pending
+        while pending:  # one at a time: whoever is told may cancel another
+            opaque = next(iter(pending))
+            pending.pop(opaque)(self._lost(opaque in unsent, why))
 
     def _lost(self, unsent: bool, why: str) -> ClientError:
         if unsent:

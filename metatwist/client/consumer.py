@@ -282,7 +282,8 @@ class Consumer:
     def next_batch(self, most_messages: int = 1000) -> Deferred[PulledBatch]:
         """The next messages of some partition subscribed without listener.
 
-        They are done with `batch.commit()` or `batch.done()`. Fails with ClientStopped.
+        They are done with `batch.commit()` or `batch.done()`; until then they count in
+        `prefetch_bytes`, and with that full this waits. Fails with ClientStopped.
         Cancelling leaves the messages for the next call.
         """
         return self._pull.next_batch(most_messages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -214,6 +215,15 @@ class Losing(ConnectionCase):
         self.failureResultOf(asked, NotConnected)
         self.assertEqual(len(self.ended), 1)
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_told_may_cancel(self) -> None:
+        """Who is told of the loss may cancel another request of the connection."""
+        first = self.connection.request(VersionCommand(), 3)
+        second = self.connection.request(VersionCommand(), 3)
+        first.addErrback(lambda _: second.cancel())
+        self.lose()
+        self.successResultOf(first)
+        self.failureResultOf(second, CancelledError)
 
     def test_told_before(self) -> None:
         """Who is told of the failure finds the connection ended already."""

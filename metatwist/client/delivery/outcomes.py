@@ -28,7 +28,7 @@ def unfinished(result: object) -> Deferred[Any] | None:
     return running if isinstance(running.result, (Failure, Deferred)) else None
 
 
-def deferred_from(result: object) -> Deferred[Any] | None:
+def deferred_from(result: Any) -> Deferred[Any] | None:
     """What to wait for after a call that answered `result`: a Deferred, a coroutine,
     any other awaitable (a future of asyncio under its reactor). None for all else."""
     if isinstance(result, Deferred):
@@ -40,7 +40,7 @@ def deferred_from(result: object) -> Deferred[Any] | None:
     if not hasattr(result, "__await__"):
         return None
     if hasattr(result, "add_done_callback"):
-        return Deferred.fromFuture(result)  # type: ignore[arg-type]
+        return Deferred.fromFuture(result)
     return Deferred.fromCoroutine(_awaited(result))
 
 

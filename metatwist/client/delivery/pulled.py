@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
@@ -26,8 +27,10 @@ class Lot:
 
     Attributes:
         owner: the partition.
-        messages: those the user gets; none of a batch in which none is wanted.
+        messages: those the user gets, one at least.
         end: the offset behind them and behind what was left out after them, in bytes.
+        last_of: the batch that needs no memory once this lot is done, and with it all
+            before; None for one with more to come.
         is_done: the user says so.
         is_back: they are not out any more, and to be handed out again.
         is_void: the partition was given up or sought meanwhile.
@@ -36,6 +39,7 @@ class Lot:
     owner: PulledPartition
     messages: list[ReceivedMessage]
     end: int
+    last_of: Batch | None = None
     is_done: bool = False
     is_back: bool = False
     is_void: bool = False
@@ -55,8 +59,9 @@ class PulledPartition:
     """Has one batch ready at a time, and asks for the next when that is handed out.
 
     `offer` is called when messages can be taken. Progress goes as far as all that was
-    handed out is done, in order. What comes back keeps its place, and is handed out
-    again before anything else.
+    handed out is done, in order, and a batch counts in the consumer's prefetch budget
+    as long: with as much in the user's hands, no more is fetched. What comes back keeps
+    its place, and is handed out again before anything else.
     """
 
     _log = Logger()
@@ -70,7 +75,7 @@ class PulledPartition:
     ) -> None:
         partition: TopicPartition = feed.partition
         self.partition = partition
-        self.clock = context.clock
+        self.clock: Any = context.clock
         self._feed = feed
         self._progress = progress
         self._offer = offer
@@ -120,10 +125,11 @@ class PulledPartition:
         """See ISink; what the user was handed before does not count any more."""
         if self._stopping.wanted:
             return
-        self._void()
+        voided = self._void()
         self._window.forget()
         self._progress.move(offset)
         self._feed.seek(offset)
+        self._forget(voided)
         self._drop_rest()
         self._ask()
 
@@ -148,12 +154,11 @@ class PulledPartition:
         first = rest.index
         messages = rest.wanted[first : first + most]
         rest.index += len(messages)
-        is_last = rest.index == len(rest.wanted)
-        end = rest.batch.next_offset if is_last else messages[-1].next_offset
-        lot = Lot(self, messages, end)
+        lot = Lot(self, messages, messages[-1].next_offset)
         self._lots.append(lot)
-        if is_last:
-            self._drop_rest()
+        if rest.index == len(rest.wanted):
+            lot.end, lot.last_of = rest.batch.next_offset, rest.batch
+            self._rest = None
             self._ask()
         return lot
 
@@ -186,12 +191,27 @@ class PulledPartition:
     # -- inside ---------------------------------------------------------------------
 
     def _account(self, lot: Lot) -> None:
-        last = lot.messages[-1].message_id if lot.messages else None
-        record = self._progress.record
-        if last is None and record is not None:
-            last = record.message_id
+        last = lot.messages[-1].message_id
         self._progress.advance(lot.end, last, len(lot.messages))
         self._window.record(lot.messages)
+        self._forget([lot])
+
+    def _pass(self, batch: Batch) -> None:
+        """Nothing of it is wanted: it is done with what was handed out before."""
+        if self._lots:
+            self._lots[-1].end = batch.next_offset
+        else:
+            record = self._progress.record
+            last = None if record is None else record.message_id
+            self._progress.advance(batch.next_offset, last, 0)
+        self._feed.done(batch)
+
+    def _forget(self, lots: Iterable[Lot]) -> None:
+        """The lots need no memory any more."""
+        for lot in lots:
+            batch, lot.last_of = lot.last_of, None
+            if batch is not None:
+                self._feed.done(batch)
 
     def _ask(self) -> None:
         """For the next batch, unless that is going on already."""
@@ -215,10 +235,7 @@ class PulledPartition:
     def _taken(self, batch: Batch) -> None:
         wanted = self._wanted(batch.messages)
         if not wanted:
-            lot = Lot(self, [], batch.next_offset)
-            self._lots.append(lot)
-            self._feed.done(batch)
-            self.done(lot)
+            self._pass(batch)
             return
         self._rest = _Rest(batch, wanted)
         if not self._gate.reasons:
@@ -241,15 +258,23 @@ class PulledPartition:
         )
 
     def _drop_rest(self) -> None:
+        """Hand out no more of the batch at hand."""
         rest, self._rest = self._rest, None
-        if rest is not None:
+        if rest is None:
+            return
+        if rest.index and self._lots:  # some of it is out
+            self._lots[-1].last_of = rest.batch
+        else:
             self._feed.done(rest.batch)
 
-    def _void(self) -> None:
-        for lot in self._lots:
+    def _void(self) -> list[Lot]:
+        """Nothing that is out counts; all of that, to be forgotten."""
+        voided = list(self._lots)
+        for lot in voided:
             lot.is_void = True
         self._lots.clear()
         self._back.clear()
+        return voided
 
     def _end_if_done(self) -> None:
         if not self._stopping.wanted:
@@ -258,7 +283,7 @@ class PulledPartition:
             self._end()
 
     def _end(self) -> None:
-        self._void()
+        self._forget(self._void())
         self._drop_rest()
         asking, self._asking = self._asking, None
         if asking is not None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail, maybeDeferred
+from twisted.internet.interfaces import IReactorFromThreads
 
 from metatwist.client.delivery.interface import DeliveryContext
 from metatwist.client.delivery.outcomes import deferred_from
@@ -24,7 +25,7 @@ class PulledBatch:
 
     They are done when the user says so, with `done` or `commit`; a batch counts as done
     only when all earlier batches of its partition are, so that progress never covers
-    what was not processed.
+    what was not processed. Until then it counts in `FetchSettings.prefetch_bytes`.
     """
 
     def __init__(self, lot: Lot, commit: Commit) -> None:
@@ -83,7 +84,12 @@ class Pull:
     def next_batch(self, most_messages: int = 1000) -> Deferred[PulledBatch]:
         """The next messages of some partition, `most_messages` at most, as soon as
         there are any. Several may be asked for at once. Fails with ClientStopped once
-        stopped. Cancelling leaves the messages for the next call."""
+        stopped. Cancelling leaves the messages for the next call.
+
+        Batches that are not done count in `FetchSettings.prefetch_bytes`. When they
+        fill it, this waits until some are done: who gathers more than that before it
+        calls `done` waits for ever. A partition of which nothing is fetched may always
+        have one batch."""
         if most_messages < 1:
             raise ValueError(f"most_messages must be at least 1, not {most_messages}")
         if self._is_stopped:
@@ -112,9 +118,14 @@ class Pull:
 
     def left(self, lot: Lot) -> None:
         """A loop was left at this message. It is put back in a turn of its own: this
-        may be called in the midst of anything, by the garbage collector."""
+        may be called in the midst of anything and, unlike all else here, on any thread,
+        by the garbage collector."""
         self._left.append(lot)
-        lot.owner.clock.callLater(0, self._put_back_and_serve)
+        clock = lot.owner.clock
+        if IReactorFromThreads.providedBy(clock):
+            clock.callFromThread(self._put_back_and_serve)
+        else:  # a Clock, which is for one thread
+            clock.callLater(0, self._put_back_and_serve)
 
     def stop(self) -> None:
         """Those who wait fail with ClientStopped, loops end. Idempotent; the sinks are

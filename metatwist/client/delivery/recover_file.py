@@ -1,7 +1,7 @@
 """The SQLite file of the recover store; blocking calls, by one thread at a time.
 
-One table, one row a message, all columns plain: any tool can read it. WAL with
-`synchronous=FULL`: what was added is on disk when `add` returns.
+One table, one row a message, all columns plain: any tool can read it. What was added is
+on disk when `add` returns.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
 from metatwist.client.errors import LocalStoreFailed
 from metatwist.client.message import ReceivedMessage
+from metatwist.client.sqlite_file import (
+    CommitInDoubt,
+    FileKind,
+    explained,
+    is_in_use,
+    opened,
+    transaction,
+)
 from metatwist.coordination.names import PartitionName
 
 APPLICATION_ID = 0x4D74_7772
 SCHEMA_VERSION = 1
 _SPARES = 100
 
-_SETTINGS = (
-    "PRAGMA locking_mode=EXCLUSIVE",
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-)
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS messages (
+_TABLE = """
+CREATE TABLE messages (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT,
     topic TEXT NOT NULL, group_name TEXT NOT NULL,
     broker_id INTEGER NOT NULL, partition INTEGER NOT NULL,
@@ -36,11 +39,9 @@ CREATE TABLE IF NOT EXISTS messages (
     message_id INTEGER NOT NULL, flag INTEGER NOT NULL, payload BLOB NOT NULL,
     stored_s REAL NOT NULL, failures INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL,
     UNIQUE (topic, group_name, broker_id, partition, offset, message_id)
-);
-PRAGMA application_id={APPLICATION_ID};
-PRAGMA user_version={SCHEMA_VERSION};
-COMMIT;
+)
 """
+_KIND = FileKind(APPLICATION_ID, SCHEMA_VERSION, (_TABLE,))
 _ADD = """
 INSERT OR IGNORE INTO messages (topic, broker_id, partition, offset, next_offset,
     message_id, flag, payload, group_name, stored_s, error)
@@ -75,10 +76,12 @@ class StoredMessage:
 
 class RecoverFile:
     """Made by the first call if it is missing; `path` is locked against other
-    processes while it is open. Every call raises LocalStoreFailed.
+    processes while it is open. Every call raises LocalStoreFailed; after most failures
+    the next one opens it anew and may succeed, after a CommitInDoubt none does.
 
     With `spare`, a file that another process has open is left to it: the first one free
-    of `<path>`, `<path>-1`, `<path>-2` ... is taken, and `path` says which.
+    of `<path>`, `<path>-1`, `<path>-2` ... is taken, and `path` says which. It is kept
+    to from then on, as sequences are of one file.
     """
 
     def __init__(self, path: Path, most_messages: int, spare: bool = False) -> None:
@@ -90,6 +93,7 @@ class RecoverFile:
             ]
         self._most_messages = most_messages
         self._open: sqlite3.Connection | None = None
+        self._doubt: str | None = None
 
     @property
     def is_there(self) -> bool:
@@ -108,7 +112,7 @@ class RecoverFile:
                 raise LocalStoreFailed(
                     f"{self.path} is full: {self._most_messages} messages wait there"
                 )
-            file.execute(_ADD, (*row, group, stored_s, error))
+            file.execute(_ADD, (*row, group, stored_s, _storable(error)))
 
     def after(
         self, topic: str, group: str, sequence: int, most: int
@@ -129,7 +133,7 @@ class RecoverFile:
             file.execute(
                 "UPDATE messages SET failures = failures + 1, error = ?"
                 " WHERE sequence = ?",
-                (error, sequence),
+                (_storable(error), sequence),
             )
 
     def expire(self, before_s: float) -> int:
@@ -145,64 +149,45 @@ class RecoverFile:
 
     def close(self) -> None:
         """Let go of the file; a later call opens it again."""
-        opened, self._open = self._open, None
-        if opened is not None:
-            with self._explained():
-                opened.close()
+        file, self._open = self._open, None
+        if file is not None:
+            with explained(self.path):
+                file.close()
 
     @contextmanager
     def _used(self) -> Iterator[sqlite3.Connection]:
-        """The open file, in a transaction. After a failure it is opened anew, so that
-        the next call finds out whether it can be used again."""
-        with self._explained():
-            if self._open is None:
-                self._open = self._opened()
+        """The open file, in a transaction."""
+        if self._doubt is not None:
+            raise LocalStoreFailed(self._doubt)
+        file = self._open
+        if file is None:
+            file = self._open = self._opened()
+        with explained(self.path):
             try:
-                with self._open:
-                    yield self._open
-            except sqlite3.Error:
-                broken, self._open = self._open, None
+                with transaction(file):
+                    yield file
+            except sqlite3.Error as error:
+                self._open = None
+                if isinstance(error, CommitInDoubt):
+                    self._doubt = f"{self.path}: not used any more: {error}"
                 with suppress(sqlite3.Error):
-                    broken.close()
+                    file.close()
                 raise
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise LocalStoreFailed(f"{self.path}: {error.strerror}") from error
-        except sqlite3.Error as error:
-            raise LocalStoreFailed(f"{self.path}: {error}") from error
-
     def _opened(self) -> sqlite3.Connection:
-        self._paths[0].parent.mkdir(parents=True, exist_ok=True)
+        wait_s = 1 if len(self._paths) == 1 else 0.1
         for path in self._paths:
             self.path = path
-            try:
-                return self._opened_at(path)
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or path is self._paths[-1]:
+            with explained(path):
+                try:
+                    file = opened(path, _KIND, wait_s)
+                except sqlite3.OperationalError as error:
+                    if is_in_use(error) and path is not self._paths[-1]:
+                        continue
                     raise
+            self._paths = [path]
+            return file
         raise AssertionError("there is one path at least")
-
-    def _opened_at(self, path: Path) -> sqlite3.Connection:
-        limit_s = 1 if len(self._paths) == 1 else 0.1
-        file = sqlite3.connect(path, timeout=limit_s, check_same_thread=False)
-        try:
-            application = file.execute("PRAGMA application_id").fetchone()[0]
-            version = file.execute("PRAGMA user_version").fetchone()[0]
-            tables = file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            ours = (application, version) == (APPLICATION_ID, SCHEMA_VERSION)
-            if tables and not ours:
-                raise LocalStoreFailed(f"{self.path} is no recover store of ours")
-            for setting in _SETTINGS:
-                file.execute(setting)
-            file.executescript(_SCHEMA)
-        except BaseException:
-            file.close()
-            raise
-        return file
 
     @staticmethod
     def _count(file: sqlite3.Connection) -> int:
@@ -210,8 +195,12 @@ class RecoverFile:
         return found
 
 
-def _stored(row: tuple[object, ...]) -> StoredMessage:
+def _storable(text: str) -> str:
+    """The text, without what is no Unicode: errors quote what users sent."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _stored(row: tuple[Any, ...]) -> StoredMessage:
     sequence, stored_s, failures, error, topic, broker_id, partition, *rest = row
-    name = PartitionName(broker_id, partition)  # type: ignore[arg-type]
-    message = ReceivedMessage(topic, name, *rest)  # type: ignore[arg-type]
-    return StoredMessage(sequence, message, stored_s, failures, error)  # type: ignore[arg-type]
+    message = ReceivedMessage(topic, PartitionName(broker_id, partition), *rest)
+    return StoredMessage(sequence, message, stored_s, failures, error)

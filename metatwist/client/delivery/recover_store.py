@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ class RecoverStore:
     All Deferreds fail with LocalStoreFailed; cancelling stops the wait alone. After
     `close` they fail with ClientStopped.
 
+    A message that was taken (`take`) is taken by nobody else until `delete`, `failed`
+    or `give_back` has answered for it: the consumers of a client share its store.
+
     `may_hold`: something was left there, or rejected since; else no file is opened, and
     none made, only to find it empty.
     """
@@ -44,6 +47,7 @@ class RecoverStore:
         self._file = RecoverFile(Path(path), most_messages)
         self._thread = OneThread(reactor, f"recover store {path}")
         self._seconds = seconds
+        self._taken: set[int] = set()
         self.may_hold = self._file.is_there
 
     @classmethod
@@ -80,13 +84,48 @@ class RecoverStore:
         the order of insertion."""
         return self._thread.run(self._file.after, topic, group, sequence, most)
 
+    def take(
+        self, topic: str, group: str, sequence: int, most: int
+    ) -> Deferred[list[StoredMessage]]:
+        """As `after`, without those that are taken, and takes them; empty when there
+        are no more."""
+        return Deferred.fromCoroutine(self._take(topic, group, sequence, most))
+
+    async def _take(
+        self, topic: str, group: str, sequence: int, most: int
+    ) -> list[StoredMessage]:
+        # Calls are answered in their order: what is read here and not in `_taken` is
+        # not deleted either.
+        while True:
+            found = await self.after(topic, group, sequence, most)
+            free = [one for one in found if one.sequence not in self._taken]
+            if free or len(found) < most:
+                self._taken.update(one.sequence for one in free)
+                return free
+            sequence = found[-1].sequence
+
+    def give_back(self, stored: Iterable[StoredMessage]) -> None:
+        """These were taken and not delivered."""
+        self._taken.difference_update(one.sequence for one in stored)
+
     def delete(self, sequence: int) -> Deferred[None]:
         """A message is done with."""
-        return self._thread.run(self._file.delete, sequence)
+        return self._answered(sequence, self._file.delete, sequence)
 
     def failed(self, sequence: int, error: str) -> Deferred[None]:
         """Count a failed recovery."""
-        return self._thread.run(self._file.failed, sequence, error)
+        return self._answered(sequence, self._file.failed, sequence, error)
+
+    def _answered(
+        self, sequence: int, call: Callable[..., object], *arguments: object
+    ) -> Deferred[None]:
+        """Taken until it is known whether the file has it."""
+
+        def free(result: Any) -> Any:
+            self._taken.discard(sequence)
+            return result
+
+        return self._thread.run(call, *arguments).addBoth(free)
 
     def expire(self, older_than_s: float) -> Deferred[int]:
         """Delete what has been stored for longer, of all topics, also those nobody

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,8 @@ _PAGE = 100
 
 class Recovery(Service):
     """Hands stored messages to the registered listeners: in the order in which they
-    were stored, one at a time, out of order with the partition.
+    were stored, one at a time, out of order with the partition. Where several recover
+    from one store, a message is with one of them at a time.
 
     A message whose listener ends well is deleted; another one stays, with the error,
     and the rest goes on. A message whose listener has ended while the process died
@@ -121,16 +123,16 @@ class Recovery(Service):
 
     async def _recover(self, topic: str, group: str, stopping: Stopping) -> None:
         sequence = 0
-        while True:
-            found = await self._store.after(topic, group, sequence, _PAGE)
-            for stored in found:
-                listener = self._listeners.get((topic, group))
-                if listener is None or stopping.wanted:
-                    return
-                await self._deliver(stored, listener, stopping)
-                sequence = stored.sequence
-            if len(found) < _PAGE:
-                return
+        while taken := deque(await self._store.take(topic, group, sequence, _PAGE)):
+            sequence = taken[-1].sequence
+            try:
+                while taken:
+                    listener = self._listeners.get((topic, group))
+                    if listener is None or stopping.wanted:
+                        return
+                    await self._deliver(taken.popleft(), listener, stopping)
+            finally:
+                self._store.give_back(taken)
 
     async def _deliver(
         self, stored: StoredMessage, listener: Listener, stopping: Stopping
@@ -142,7 +144,9 @@ class Recovery(Service):
         self._asked = None
         if error is None:
             await self._store.delete(stored.sequence)
-        elif not (stopping.wanted and isinstance(error, CancelledError)):
+        elif stopping.wanted and isinstance(error, CancelledError):
+            self._store.give_back([stored])
+        else:
             failed = listener_failed(stored.message, error)
             self._log.warn("not recovered: {error}", error=failed)
             await self._store.failed(stored.sequence, str(failed))

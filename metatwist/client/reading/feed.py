@@ -107,6 +107,7 @@ class PartitionFeed:
         """Fetch and hand over nothing while any reason holds; a fetch under way is
         kept for later."""
         self._holds.add(reason)
+        self._context.budget.forget(self._wake)
 
     def unhold(self, reason: str) -> None:
         """The opposite."""
@@ -138,11 +139,11 @@ class PartitionFeed:
         if self._holds:
             return False
         budget = self._context.budget
-        if not self._ready and not self._handed:
+        is_alone = not self._ready and not self._handed
+        if is_alone or budget.has_room(size_bytes):
+            budget.forget(self._wake)
             return True
-        if budget.has_room(size_bytes):
-            return True
-        budget.when_room(self._wake)
+        budget.when_room(size_bytes, self._wake)
         return False
 
     def take(self, messages: list[ReceivedMessage], next_offset: int) -> None:

@@ -16,7 +16,7 @@ All positions are offsets in bytes.
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
@@ -83,7 +83,7 @@ class FetchLoop:
         if position is not None:
             self._cursor = Cursor(partition, position, context.settings)
         self._ended = False
-        self._awaited: Deferred[object] | None = None
+        self._awaited: Deferred[Any] | None = None
         self._permission: Deferred[None] | None = None
         self._failures = 0
         self._empty = 0
@@ -153,7 +153,7 @@ class FetchLoop:
 
     async def _for(self, awaited: Deferred[_T]) -> _T:
         """Wait for what `end` cancels; nothing goes on once that has happened."""
-        self._awaited = awaited  # type: ignore[assignment]
+        self._awaited = awaited
         try:
             return await awaited
         finally:

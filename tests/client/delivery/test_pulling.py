@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Callable
+from threading import Thread
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
-from metatwist.client.delivery.pulled import PulledPartition
+from metatwist.client.delivery.pulled import Lot, PulledPartition
 from metatwist.client.delivery.pulling import Pull, PulledBatch
 from metatwist.client.errors import ClientStopped, NotOwner, OffsetStorageFailed
 from metatwist.client.events import FilterFailed
 from metatwist.client.message import ReceivedMessage, TopicPartition
+from metatwist.client.settings import FetchSettings
 from metatwist.coordination.names import PartitionName
 from tests.client.delivery.scripted import AT, SIZE, Bench, number_of
+from tests.client.reading.fakes import LogBroker, World, log_of
 
 OTHER = TopicPartition("orders", PartitionName(0, 4))
+
+
+@implementer(IReactorFromThreads)
+class ThreadedClock(Clock):
+    """A clock like a reactor; `from_threads` is what threads want to be called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.from_threads: list[Callable[[], object]] = []
+
+    def callFromThread(self, call: Callable[[], object]) -> None:
+        """See IReactorFromThreads."""
+        self.from_threads.append(call)
 
 
 class PullCase(SynchronousTestCase):
@@ -56,16 +76,13 @@ class BatchTest(PullCase):
     """Explicit batches."""
 
     def test_as_much_as_wanted(self) -> None:
-        """A batch has at most as many messages as asked for, of one fetch, in order;
-        memory is given back when all are handed out."""
+        """A batch has at most as many messages as asked for, of one fetch, in order."""
         self._sink()
         self.assertEqual([0, 1, 2], numbers_of(self._next(3)))
-        self.assertEqual(1, len(self.bench.feed.in_use))
         last = self._next(3)
         self.assertEqual(([3], AT), (numbers_of(last), last.partition))
         self.assertEqual([4, 5, 6, 7], numbers_of(self._next()))
         self.assertEqual([8, 9], numbers_of(self._next()))
-        self.assertEqual([], self.bench.feed.in_use)
         self.assertRaises(ValueError, self.pull.next_batch, 0)
 
     def test_waiting(self) -> None:
@@ -166,6 +183,113 @@ class BatchTest(PullCase):
         self.assertEqual(6, self.bench.done)
         self.failureResultOf(before.commit(), NotOwner)
         self.assertEqual([6, 7, 8, 9], numbers_of(self._next()))
+
+
+class MemoryTest(PullCase):
+    """What the user has counts as being in memory, for as long as it is not done."""
+
+    @property
+    def _in_use(self) -> list[int]:
+        """The first numbers of the batches that need memory."""
+        return [number_of(batch.messages[0]) for batch in self.bench.feed.in_use]
+
+    def test_until_done(self) -> None:
+        """Memory is given back when all of a batch, and all before it, is done."""
+        self._sink()
+        parts = [self._next(3) for _ in range(4)]
+        self.assertEqual([[0, 1, 2], [3], [4, 5, 6], [7]], [*map(numbers_of, parts)])
+        for part, in_use in ((3, [0, 4, 8]), (0, [0, 4, 8]), (1, [4, 8]), (2, [8])):
+            parts[part].done()
+            parts[part].done()
+            self.assertEqual(in_use, self._in_use)
+        self._next().done()
+        self.assertEqual([], self._in_use)
+
+    def test_put_back(self) -> None:
+        """What is handed out again needs memory all the while."""
+        sink = self._sink(Bench(1))
+        messages = aiter(self.pull)
+        self.successResultOf(Deferred.fromCoroutine(_next_of(messages)))
+        del messages
+        self.assertEqual(1, len(sink._feed.in_use))
+        self._next().done()
+        self.assertEqual([], sink._feed.in_use)
+
+    def test_void(self) -> None:
+        """After a seek, a stop or the loss of the partition nothing needs memory."""
+        sink = self._sink()
+        for _ in range(3):
+            self._next(3)
+        sink.seek(600)
+        self.assertEqual([6], self._in_use)
+        self._next(3)
+        stopped = sink.stop(10)
+        self.assertEqual([6], self._in_use)
+        self.bench.clock.advance(10)
+        self.successResultOf(stopped)
+        self.assertEqual([], self._in_use)
+        other = Bench(9, at=OTHER)
+        sink = self._sink(other)
+        self._next(3)
+        sink.abandon()
+        self.assertEqual([], other.feed.in_use)
+
+    def test_stopped_with_a_part_out(self) -> None:
+        """What a stop does not hand out any more is in memory until the rest of its
+        batch is done."""
+        sink = self._sink()
+        first, second = self._next(4), self._next(1)
+        stopped = sink.stop(10)
+        first.done()
+        self.assertEqual([4], self._in_use)
+        second.done()
+        self.successResultOf(stopped)
+        self.assertEqual([], self._in_use)
+
+    def test_filtered_batches_leave_nothing(self) -> None:
+        """However many batches are filtered out behind one that is not done, nothing of
+        them is kept, and they are passed with it."""
+        bench = Bench(2001, batch_size=1)
+        self._sink(bench, accepts=lambda one: number_of(one) in (0, 2000))
+        first = self._next()
+        lots = sum(isinstance(one, Lot) for one in gc.get_objects())
+        self.assertLess(lots, 100)
+        first.done()
+        self.assertEqual(2000, bench.done)
+        self._next().done()
+        self.assertEqual(2001, bench.done)
+
+    def _fetching(self, prefetch_bytes: int) -> World:
+        """A log of 100 messages of 23 bytes, fetched by twos and pulled."""
+        settings = FetchSettings(size_bytes=46, prefetch_bytes=prefetch_bytes)
+        world = World(settings)
+        world.link.auto = LogBroker(log_of(*(b"%03d" % at for at in range(100))))
+        sink = self.pull.sink(world.feed(), self.bench.progress, self.bench.context())
+        sink.start()
+        return world
+
+    def test_bounded(self) -> None:
+        """A user who does nothing of it gets as much as may be fetched ahead, and the
+        next batch when one is done."""
+        world = self._fetching(4 * 46)
+        batches = [self._next() for _ in range(4)]
+        waiting = self.pull.next_batch()
+        self.assertNoResult(waiting)
+        self.assertEqual(4 * 46, world.budget.used_bytes)
+        batches[0].done()
+        self.assertEqual(8, number_of(self.successResultOf(waiting).messages[0]))
+        self.assertEqual(4 * 46, world.budget.used_bytes)
+
+    def test_bound_below_one_batch(self) -> None:
+        """It is one batch at a time then, to the end."""
+        world = self._fetching(1)
+        for at in range(50):
+            batch = self._next(1)
+            self.assertEqual(2 * at, number_of(batch.messages[0]))
+            batch.done()
+            self.assertEqual(46, world.budget.used_bytes)
+            self._next(1).done()
+        self.assertEqual(0, world.budget.used_bytes)
 
 
 class EndTest(PullCase):
@@ -384,6 +508,24 @@ class LoopTest(PullCase):
         self.assertNoResult(waiting)
         sink.unhold("paused")
         self.assertEqual([2], numbers_of(self.successResultOf(waiting)))
+
+    def test_left_on_another_thread(self) -> None:
+        """Where the garbage collector finds a loop on another thread, the reactor alone
+        puts its message back, on its own thread."""
+        bench = Bench(1)
+        bench.clock = ThreadedClock()
+        self._sink(bench)
+        messages = [aiter(self.pull)]
+        self.successResultOf(Deferred.fromCoroutine(_next_of(messages[0])))
+        waiting = self.pull.next_batch()
+        other = Thread(target=messages.clear)
+        other.start()
+        other.join()
+        self.assertNoResult(waiting)
+        self.assertEqual([], bench.clock.getDelayedCalls())
+        (call,) = bench.clock.from_threads
+        call()
+        self.assertEqual([0], numbers_of(self.successResultOf(waiting)))
 
     def test_two_loops(self) -> None:
         """Loops side by side have a message each; the one does not take the other's."""

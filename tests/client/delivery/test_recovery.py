@@ -149,6 +149,46 @@ class FileTest(SynchronousTestCase):
         self.file.close()
         self.assertEqual(0, self._open().count())
 
+    def test_spare_file_is_kept(self) -> None:
+        """A store that took a spare file stays with it after trouble, though the first
+        one is free by then: a message is never deleted in another file."""
+        first = self._open()
+        first.add(message(1), "billing", 0, "bad")
+        spare = RecoverFile(self.path, 2, spare=True)
+        self.addCleanup(spare.close)
+        spare.add(message(2), "billing", 0, "bad")
+        first.close()
+        spare.close()
+        spare.delete(1)
+        self.assertEqual(([1], 0), (self._numbers(), spare.count()))
+
+    def test_any_text(self) -> None:
+        """The error of a message may be any text, also one that is no Unicode."""
+        self.file.add(message(1), "billing", 0, "bad \ud800")
+        self.file.failed(1, "worse \ud800")
+        (stored,) = self.file.after("orders", "billing", 0, 10)
+        self.assertEqual("worse \\ud800", stored.error)
+
+    def test_commit_in_doubt(self) -> None:
+        """After a COMMIT that failed nothing is said to be stored any more; after a
+        full disk all goes on."""
+        for text, goes_on in (("database or disk is full", True), ("I/O", False)):
+            self.file = self._open()
+            self.file.count()
+            FailingConnection.problem = text
+            self.patch(sqlite3, "connect", FailingConnection.connect)
+            self.file.close()
+            add = self.file.add
+            self.assertRaises(LocalStoreFailed, add, message(1), "billing", 0, "bad")
+            FailingConnection.problem = ""
+            if goes_on:
+                add(message(1), "billing", 0, "bad")
+                self.assertEqual([1], self._numbers())
+            else:
+                again = self.assertRaises(LocalStoreFailed, self.file.count)
+                self.assertIn("I/O", str(again))
+            self.file.close()
+
     def test_killed(self) -> None:
         """After kill -9 at any point, all that was acknowledged is there, in order, and
         the store works."""
@@ -170,6 +210,25 @@ class FileTest(SynchronousTestCase):
             self.assertEqual(list(range(len(numbers))), numbers)
             self.file.expire(2.0)
             self.file.close()
+
+
+class FailingConnection(sqlite3.Connection):
+    """Its COMMITs of new rows fail with `problem`, while there is one."""
+
+    problem = ""
+    inserted = False
+
+    @classmethod
+    def connect(cls, *arguments: Any, **options: Any) -> sqlite3.Connection:
+        """As sqlite3.connect."""
+        return cls(*arguments, **options)
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        """As of any connection."""
+        self.inserted |= "INSERT" in statement
+        if statement == "COMMIT" and self.problem and self.inserted:
+            raise sqlite3.OperationalError(self.problem)
+        return super().execute(statement, *values)
 
 
 class FakeStore:
@@ -293,6 +352,64 @@ class RecoveryTest(SynchronousTestCase):
         self.assertEqual(([1, 2], [2]), (self.seen, self._waiting))
         self.clock.advance(60)
         self.assertEqual([2], self._waiting)
+
+    def test_two_consumers(self) -> None:
+        """Of those who recover from one store, one has a message at a time; the other
+        one gets it if it failed, or was not delivered."""
+        running: list[Deferred[None]] = []
+
+        def listen(one: ReceivedMessage) -> Deferred[None]:
+            self._see(one)
+            running.append(Deferred())
+            return running[-1]
+
+        self._store(1, 2, 3)
+        first, second = self._recovery(), self._recovery()
+        first.register("orders", "billing", listen)
+        second.register("orders", "billing", self._see)
+        self.clock.advance(5)
+        self.assertEqual([1], self.seen)
+        running[0].errback(ValueError("bad"))
+        self.assertEqual([1, 2], self.seen)
+        self.clock.advance(300)
+        self.assertEqual([1, 2, 1], self.seen)
+        stopped = first.stopService()
+        running[1].callback(None)
+        self.successResultOf(stopped)
+        self.clock.advance(300)
+        self.assertEqual(([1, 2, 1, 3], []), (self.seen, self._waiting))
+
+    def test_stop_gives_back(self) -> None:
+        """A message whose listener was cancelled by a stop comes to another one."""
+        self._store(1)
+        first = self._recovery(stop_timeout_s=3)
+        first.register("orders", "billing", lambda _: Deferred())
+        self.clock.advance(5)
+        stopped = first.stopService()
+        self.clock.advance(3)
+        self.successResultOf(stopped)
+        self._recovery().register("orders", "billing", self._see)
+        self.clock.advance(5)
+        self.assertEqual(([1], []), (self.seen, self._waiting))
+
+    def test_taken_by_pages(self) -> None:
+        """Who takes messages gets those that nobody has, also behind a page of taken
+        ones, and all that was given back."""
+        self._store(*range(6))
+
+        def take(sequence: int, most: int) -> list[int]:
+            taken = self.store.take("orders", "billing", sequence, most)
+            return [number_of(one.message) for one in self.successResultOf(taken)]
+
+        self.assertEqual([0, 1, 2, 3], take(0, 4))
+        self.assertEqual([4, 5], take(0, 2))
+        self.assertEqual([], take(0, 2))
+        stored = self.fake.file.after("orders", "billing", 0, 2)
+        self.store.give_back(stored)
+        self.assertEqual([0, 1], take(0, 10))
+        self.successResultOf(self.store.failed(stored[1].sequence, "worse"))
+        self.successResultOf(self.store.delete(stored[0].sequence))
+        self.assertEqual([1], take(0, 10))
 
     def test_manual_acks(self) -> None:
         """A listener with acks recovers what it acknowledges, and no other (W21)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from twisted.internet.defer import CancelledError
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
@@ -9,6 +11,8 @@ from zope.interface.verify import verifyObject
 from metatwist.client.errors import ClientStopped
 from metatwist.client.events import OffsetJumped
 from metatwist.client.interfaces import IFeed
+from metatwist.client.reading.budget import PrefetchBudget
+from metatwist.client.reading.feed import PartitionFeed
 from metatwist.client.settings import Backoff, FetchSettings
 from tests.client.reading.fakes import (
     LogBroker,
@@ -299,19 +303,70 @@ class BudgetTests(SynchronousTestCase):
             other.done(self.successResultOf(other.next()))
         self.assertEqual(other.position, len(LOG))
 
-    def test_room_is_shared(self) -> None:
-        """Room that becomes free goes to those who wait for it, in their order."""
+    def _crowd(self, *numbers: int) -> tuple[World, list[PartitionFeed]]:
+        """Feeds with a batch each, that wait for room; 230 bytes are used by others."""
         world = World(SMALL)
-        world.budget.take(184)
-        for number in (2, 0, 1):
-            world.feed(number=number)
+        world.budget.take(230)
+        feeds = []
+        for number in numbers:
+            feeds.append(world.feed(number=number))
             world.link.answer(value(LOG[:46]))
-        self.assertEqual(len(world.link.commands), 3)
-        world.budget.give(184)
-        self.assertEqual(len(world.link.commands), 3)
-        world.budget.give(92)
-        asked = [command.partition for command in world.link.commands[3:]]
-        self.assertEqual(asked, [2, 0, 1])
+        self.assertEqual(len(world.link.commands), len(numbers))
+        world.link.commands.clear()
+        return world, feeds
+
+    def test_room_is_shared(self) -> None:
+        """Room that becomes free goes to those who wait for it, in their order, and to
+        no more of them than it is enough for."""
+        world, _ = self._crowd(2, 0, 1)
+        for size_bytes, asking in ((230, []), (92, [2]), (46, [2, 0, 1])):
+            world.budget.give(size_bytes)
+            asked = [command.partition for command in world.link.commands]
+            self.assertEqual(asked, asking)
+
+    def test_room_that_is_not_enough(self) -> None:
+        """Nobody looks again before there is enough room for the first who waits."""
+        budget = PrefetchBudget(100)
+        called: list[str] = []
+        budget.take(200)
+        for name, size_bytes in (("large", 80), ("small", 10), ("other", 10)):
+            budget.when_room(size_bytes, partial(called.append, name))
+        budget.give(150)
+        self.assertEqual(called, [])
+        budget.give(30)
+        self.assertEqual(called, ["large"])
+        budget.give(1)
+        self.assertEqual(called, ["large", "small", "other"])
+
+    def test_room_taken_at_once(self) -> None:
+        """What those who are called take at once counts once, and what they give back
+        goes to the next."""
+        budget = PrefetchBudget(100)
+        called: list[str] = []
+
+        def take(name: str) -> None:
+            called.append(name)
+            budget.take(40)
+            if name == "b":
+                budget.give(40)
+
+        budget.take(100)
+        for name in "abcd":
+            budget.when_room(40, partial(take, name))
+        budget.give(100)
+        self.assertEqual((called, budget.used_bytes), (["a", "b", "c"], 80))
+
+    def test_held_one_keeps_no_room(self) -> None:
+        """One that is held, or has found other room, does not stand in the way of those
+        who wait behind it."""
+        world, feeds = self._crowd(0, 1)
+        feeds[0].hold("paused")
+        world.budget.give(276)
+        self.assertEqual([one.partition for one in world.link.commands], [1])
+        world, feeds = self._crowd(0, 1)
+        feeds[0].done(self.successResultOf(feeds[0].next()))
+        world.budget.give(230)
+        self.assertEqual([one.partition for one in world.link.commands], [0, 1])
 
     def test_waiting_takes_no_room(self) -> None:
         """Partitions where nothing comes leave the memory to the others."""
