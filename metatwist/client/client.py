@@ -150,7 +150,8 @@ class MetaClient(Service):
         self._stopped = True
         waiting, self._stopping = self._stopping or [], None
         for stopped in waiting:
-            stopped.callback(None)
+            if not stopped.called:  # whoever is told may cancel another
+                stopped.callback(None)
 
     async def __aenter__(self) -> MetaClient:
         """Start."""

@@ -26,6 +26,7 @@ from metatwist.client.errors import (
     UnexpectedReply,
     Where,
 )
+from metatwist.client.firing import taken
 from metatwist.client.interfaces import Answer
 from metatwist.client.settings import ConnectionSettings
 from metatwist.errors import ProtocolViolation
@@ -109,10 +110,8 @@ class BrokerConnection(Protocol):
         unsent, self._unsent = set(self._unsent), []
         self._out.clear()
         self._context.ended(self, why)
-        pending = self._pending
-        while pending:  # one at a time: whoever is told may cancel another
-            opaque = next(iter(pending))
-            pending.pop(opaque)(self._lost(opaque in unsent, why))
+        for opaque, answered in taken(self._pending):
+            answered(self._lost(opaque in unsent, why))
 
     def _lost(self, unsent: bool, why: str) -> ClientError:
         if unsent:

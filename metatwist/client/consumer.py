@@ -219,7 +219,8 @@ class Consumer:
         self._context.ended(self)
         stopping, self._stopping = self._stopping, []
         for stopped in stopping:
-            stopped.callback(None)
+            if not stopped.called:  # whoever is told may cancel another
+                stopped.callback(None)
 
     async def __aenter__(self) -> Consumer:
         """Start."""

@@ -22,6 +22,7 @@ from zope.interface import implementer
 
 from metatwist.client.connection import Answered, BrokerConnection, ConnectionContext
 from metatwist.client.errors import Attempt, NotConnected, Where
+from metatwist.client.firing import after, taken
 from metatwist.client.interfaces import IBrokerLink
 from metatwist.client.settings import ConnectionSettings
 from metatwist.wire.commands import NumberedRequest, StatsCommand
@@ -91,7 +92,7 @@ class BrokerLink:
         self._built: BrokerConnection | None = None
         self._extensions: frozenset[str] | None = None
         self._waiting: dict[Deferred[None], IDelayedCall] = {}
-        self._listeners: list[Callable[[bool], object]] = []
+        self._listeners: dict[object, Callable[[bool], object]] = {}
 
     @property
     def connected(self) -> bool:
@@ -122,7 +123,7 @@ class BrokerLink:
         2 s."""
         self._holders.clear()
         if self._closing is not None:
-            return _after(self._closing)
+            return after(self._closing)
         if self._service is None:
             return succeed(None)
         service, self._service = self._service, None
@@ -139,11 +140,12 @@ class BrokerLink:
             if self._holders:
                 self._open()
 
-        for waiting in list(self._waiting):
-            self._end_wait(waiting, "the link is closed")
+        for waiting, timer in taken(self._waiting):
+            timer.cancel()
+            waiting.errback(self._absent("the link is closed"))
         if connection is not None:
             self._tell(False)
-        return _after(self._closing.addBoth(closed))
+        return after(self._closing.addBoth(closed))
 
     def _open(self) -> None:
         settings = self._context.settings
@@ -176,12 +178,23 @@ class BrokerLink:
         connection = self._built
         if connection is None or not connection.is_open:
             return
+        try:
+            self._use(connection)
+        except BaseException:
+            # ClientService would make another one and forget this.
+            connection.give_up("a defect when it was opened")
+            self._ended(connection, "a defect when it was opened")
+            raise
+        if self._connection is not connection and connection.is_open:
+            # ClientService was stopped before it knew of this one.
+            connection.give_up("closed as soon as it was opened")
+
+    def _use(self, connection: BrokerConnection) -> None:
         self._connection = connection
         self._extensions = None
         self.last_failure, self._attempts = None, ()
-        for waiting, timer in list(self._waiting.items()):
+        for waiting, timer in taken(self._waiting):
             timer.cancel()
-            del self._waiting[waiting]
             waiting.callback(None)
         self._tell(True)
 
@@ -207,16 +220,26 @@ class BrokerLink:
         self._attempts = every or (attempt,)
 
     def _tell(self, connected: bool) -> None:
-        for call in tuple(self._listeners):
+        for key in tuple(self._listeners):
+            call = self._listeners.get(key)
+            if self.connected is not connected:
+                return  # one of them has changed that, and all were told
+            if call is not None:
+                self._tell_one(call, connected)
+
+    def _tell_one(self, call: Callable[[bool], object], connected: bool) -> None:
+        try:
             call(connected)
+        except Exception:
+            self._log.failure("a listener of {address} failed", address=self.address)
 
     def on_connection(self, call: Callable[[bool], object]) -> Callable[[], None]:
         """See `IBrokerLink`."""
-        self._listeners.append(call)
+        key = object()
+        self._listeners[key] = call
 
         def stop() -> None:
-            if call in self._listeners:
-                self._listeners.remove(call)
+            self._listeners.pop(key, None)
 
         return stop
 
@@ -239,13 +262,11 @@ class BrokerLink:
             timer.cancel()
 
     def _end_wait(self, waiting: Deferred[None], text: str) -> None:
-        timer = self._waiting.pop(waiting)
-        if timer.active():
-            timer.cancel()
-        waiting.errback(NotConnected(text, self._attempts, self._where))
+        del self._waiting[waiting]
+        waiting.errback(self._absent(text))
 
-    def _absent(self) -> NotConnected:
-        return NotConnected("no connection", self._attempts, self._where)
+    def _absent(self, text: str = "no connection") -> NotConnected:
+        return NotConnected(text, self._attempts, self._where)
 
     def request(
         self, command: NumberedRequest, timeout_s: float | None = None
@@ -307,16 +328,3 @@ def read_extensions(body: bytes) -> frozenset[str]:
 def _cut(connection: BrokerConnection | None) -> None:
     if connection is not None:
         connection.give_up("closing took too long")
-
-
-def _after(first: Deferred[None]) -> Deferred[None]:
-    """A Deferred of its own that fires when another does."""
-    after: Deferred[None] = Deferred()
-
-    def passed(result: Any) -> Any:
-        if not after.called:
-            after.callback(None)
-        return result
-
-    first.addBoth(passed)
-    return after

@@ -10,20 +10,25 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from metatwist.client.checked import count
-from metatwist.client.errors import LocalStoreFailed
+from metatwist.client.errors import ClientError, LocalStoreFailed
 from metatwist.client.message import Message, TopicPartition
 from metatwist.client.one_thread import OneThread
 from metatwist.coordination.names import PartitionName
 
 Run = Callable[..., Deferred[Any]]
+Places = list[tuple[str, int, int, int, int]]
+
+_log = Logger()
 
 APPLICATION_ID = 0x4D51504B
 _VERSION = 1
@@ -70,27 +75,40 @@ class StoreLimits:
 
 
 class _Table:
-    """The file; all of it blocks, for one thread at a time."""
+    """The file; all of it blocks, for one thread at a time.
+
+    | what fails | then |
+    |---|---|
+    | a write before its COMMIT, a read | the next call may succeed |
+    | ROLLBACK | the next call opens the file anew: nothing was committed |
+    | COMMIT, unless for want of space; the file is damaged | nothing works any more |
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection: sqlite3.Connection | None = None
+        self._lost = False
         self._broken: str | None = None
 
-    def open(self) -> list[tuple[str, int, int, int, int]]:
+    def open(self) -> Places:
         """(topic, broker id, partition, messages, bytes of bodies) of each place."""
         with self._explained():
             _make_file(self.path)
-            connection = sqlite3.connect(
-                self.path, timeout=0, isolation_level=None, check_same_thread=False
-            )
-            try:
-                self._prepare(connection)
-                found = connection.execute(_COUNT).fetchall()
-            except BaseException:
-                connection.close()
-                raise
-        self._connection, self._broken = connection, None
+            found = self._connect()
+        self._broken = None
+        return found
+
+    def _connect(self) -> Places:
+        connection = sqlite3.connect(
+            self.path, timeout=0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._prepare(connection)
+            found = connection.execute(_COUNT).fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._lost = connection, False
         return found
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -125,16 +143,35 @@ class _Table:
         self._write("DELETE FROM parked WHERE id=?", [(one,) for one in ids])
 
     def _write(self, statement: str, rows: list[Any]) -> None:
-        connection = self._usable()
         with self._explained():
+            connection = self._usable()
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.executemany(statement, rows)
-                connection.execute("COMMIT")
+                self._commit(connection)
             except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                self._roll_back(connection)
                 raise
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if "full" not in str(error):
+                # It may be in the file and not on the disk: what is written behind it
+                # would not be durable, whatever is said of that.
+                self._broken = f"{self.path}: {error}"
+            raise
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        if not connection.in_transaction:
+            return
+        try:
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._connection, self._lost = None, True
+            with suppress(sqlite3.Error):
+                connection.close()
 
     def oldest(self, place: TopicPartition, most: int, after: int) -> list[Parked]:
         """The first of a place, in order."""
@@ -151,7 +188,7 @@ class _Table:
 
     def close(self) -> None:
         """A second call does nothing."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._lost = self._connection, None, False
         if connection is not None:
             with self._explained():
                 connection.close()
@@ -159,6 +196,8 @@ class _Table:
     def _usable(self) -> sqlite3.Connection:
         if self._broken is not None:
             raise LocalStoreFailed(self._broken)
+        if self._lost:
+            self._connect()
         if self._connection is None:
             raise LocalStoreFailed(f"{self.path}: not open")
         return self._connection
@@ -169,14 +208,21 @@ class _Table:
             yield
         except OSError as error:
             raise LocalStoreFailed(f"{self.path}: {error.strerror}") from error
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             text = f"{self.path}: {error}"
             if "locked" in str(error):
                 text = f"{self.path}: in use by another process or producer"
-            elif "full" not in str(error):
-                # A write that failed is never tried as if it could succeed.
+            elif type(error) is sqlite3.DatabaseError:  # damaged, or no database
                 self._broken = text
             raise LocalStoreFailed(text) from error
+
+
+def store_error(failure: Failure) -> ClientError:
+    """Why a call of a store failed; what is no ClientError is a defect, and logged."""
+    if isinstance(failure.value, ClientError):
+        return failure.value
+    _log.failure("defect in a local store", failure)
+    return LocalStoreFailed(f"a defect: {failure.value!r}")
 
 
 def _numbers(place: TopicPartition) -> tuple[int, int]:
@@ -234,7 +280,7 @@ class LocalStore:
     def open(self) -> Deferred[None]:
         """Create the file if there is none; `counts` is right then."""
 
-        def opened(rows: list[tuple[str, int, int, int, int]]) -> None:
+        def opened(rows: Places) -> None:
             for topic, broker_id, partition, messages, size_bytes in rows:
                 place = TopicPartition(topic, PartitionName(broker_id, partition))
                 self.counts[place] = messages

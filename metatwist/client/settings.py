@@ -119,7 +119,8 @@ class FetchSettings:
         most_message_bytes: a larger message stops its partition with an error that
             names its offset.
         prefetch_bytes: fetched but not yet consumed, over all partitions of the
-            consumer, pulled batches that are not done included; one fetch for each partition may be under way beyond it.
+            consumer, pulled batches that are not done included; one fetch for each
+            partition may be under way beyond it.
         timeout_s: for the answer of one fetch.
         poll_wait_s: how long our own brokers hold a fetch that finds nothing.
         idle: pauses between fetches that find nothing, for other brokers. The

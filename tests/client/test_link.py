@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -156,6 +156,52 @@ class Holding(LinkCase):
         self.endpoint.accept()
         self.assertEqual(heard, [True, False])
 
+    def test_a_listener_raises(self) -> None:
+        """One that raises is logged; the others hear, and the connection is kept."""
+        heard: list[bool] = []
+        self.link.on_connection(lambda _: 1 / 0)
+        self.link.on_connection(heard.append)
+        self.link.hold(1)
+        self.endpoint.accept()
+        self.endpoint.lose()
+        self.assertEqual(heard, [True, False])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
+
+    def test_a_defect_leaves_no_connection(self) -> None:
+        """A connection that could not be taken into use is cut."""
+
+        class Abrupt(BaseException):
+            """No `Exception`."""
+
+        def raises(connected: bool) -> None:
+            if connected:
+                raise Abrupt
+
+        self.link.on_connection(raises)
+        self.link.hold(1)
+        transport = self.endpoint.accept()
+        self.assertTrue(transport.disconnecting)
+        self.assertFalse(self.link.connected)
+        self.flushLoggedErrors(Abrupt)
+
+    def test_a_listener_closes(self) -> None:
+        """Nobody is told of a connection that was closed before it was their turn."""
+        heard: list[bool] = []
+        self.link.on_connection(lambda up: up and self.link.close())
+        self.link.on_connection(heard.append)
+        self.link.hold(1)
+        self.endpoint.accept()
+        self.assertEqual(heard, [False])
+
+    def test_a_listener_stops_another(self) -> None:
+        """One that does not listen any more is not called."""
+        heard: list[bool] = []
+        self.link.on_connection(lambda _: stop())
+        stop = self.link.on_connection(heard.append)
+        self.link.hold(1)
+        self.endpoint.accept()
+        self.assertEqual(heard, [])
+
 
 class Asking(LinkCase):
     """Requests on a link."""
@@ -196,6 +242,37 @@ class Asking(LinkCase):
         waiting = self.link.when_connected(5)
         self.link.close()
         self.failureResultOf(waiting, NotConnected)
+
+    def test_one_wait_cancels_another(self) -> None:
+        """A callback of one wait may cancel another, when connected and when closed."""
+        for connects in (True, False):
+            self.setUp()
+            heard: list[bool] = []
+            self.link.on_connection(heard.append)
+            self.link.hold(1)
+            first, second = (self.link.when_connected(5) for _ in range(2))
+            first.addBoth(lambda _, other=second: other.cancel())
+            if connects:
+                self.endpoint.accept()
+            else:
+                self.link.close()
+            self.successResultOf(first)
+            self.failureResultOf(second, CancelledError)
+            self.assertEqual(heard, [True] if connects else [])
+
+    def test_a_wait_closes(self) -> None:
+        """A callback of one wait may close the link: the others fail, and nobody is
+        told of a connection."""
+        heard: list[bool] = []
+        self.link.on_connection(heard.append)
+        self.link.hold(1)
+        first, second = (self.link.when_connected(5) for _ in range(2))
+        first.addCallback(lambda _: self.link.close() and None)
+        transport = self.endpoint.accept()
+        self.successResultOf(first)
+        self.failureResultOf(second, NotConnected)
+        self.assertNotIn(True, heard)
+        self.assertTrue(transport.disconnecting)
 
     def test_lost(self) -> None:
         """A loss fails what is outstanding, and says so to whoever asks next."""

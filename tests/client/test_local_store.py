@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import SynchronousTestCase, TestCase
@@ -126,6 +127,64 @@ class LocalStoreTest(SynchronousTestCase):
         entries = [(PLACE, Message("t", b""))]
         self.failureResultOf(store.append(entries), LocalStoreFailed)
         self.successResultOf(store.close())
+
+    def test_what_it_cannot_take(self) -> None:
+        """A value that SQLite cannot store is refused with all of its call, and the
+        store goes on."""
+        store = self.open()
+        for key in (object(), 2**70, "\ud800"):
+            good, bad = Message("t", b"good"), Message("t", b"", None, key)  # type: ignore[arg-type]
+            refused = store.append([(PLACE, good), (PLACE, bad)])
+            self.failureResultOf(refused, LocalStoreFailed)
+        self.successResultOf(store.append([(PLACE, good)]))
+        self.assertEqual(len(self.successResultOf(store.oldest(PLACE, 9))), 1)
+        self.assertEqual(store.counts, {PLACE: 1})
+
+    def _failing(self) -> tuple[LocalStore, set[str]]:
+        """A store with one message, and the statements that fail."""
+        failing: set[str] = set()
+
+        class Failing(sqlite3.Connection):
+            """Some statements fail."""
+
+            def execute(self, statement: str, *rest: Any) -> Any:
+                if statement in failing:
+                    raise sqlite3.OperationalError("disk I/O error")
+                return super().execute(statement, *rest)
+
+        connect = sqlite3.connect
+
+        def connect_failing(*args: Any, **named: Any) -> Any:
+            return connect(*args, factory=Failing, **named)
+
+        self.patch(sqlite3, "connect", connect_failing)
+        store = self.open()
+        self.successResultOf(store.append([(PLACE, Message("t", b"first"))]))
+        return store, failing
+
+    def test_nothing_was_committed(self) -> None:
+        """After a write that failed before its commit the next one is tried, though
+        it could not even be rolled back."""
+        store, failing = self._failing()
+        bad = Message("t", b"", None, object())  # type: ignore[arg-type]
+        for number, statement in enumerate(("BEGIN IMMEDIATE", "ROLLBACK"), 2):
+            failing.add(statement)
+            self.failureResultOf(store.append([(PLACE, bad)]), LocalStoreFailed)
+            failing.clear()
+            self.successResultOf(store.append([(PLACE, Message("t", b"next"))]))
+            found = self.successResultOf(store.oldest(PLACE, 9))
+            self.assertEqual(len(found), number)
+
+    def test_commit_failed(self) -> None:
+        """After a commit that failed nothing is said to be stored any more: it is not
+        known what is on the disk."""
+        store, failing = self._failing()
+        entries = [(PLACE, Message("t", b"next"))]
+        failing.add("COMMIT")
+        self.failureResultOf(store.append(entries), LocalStoreFailed)
+        failing.clear()
+        error = self.failureResultOf(store.append(entries), LocalStoreFailed).value
+        self.assertIn("disk I/O error", str(error))
 
     def test_killed(self) -> None:
         """What a process had appended before `kill -9` is there, in order."""

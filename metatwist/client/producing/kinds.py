@@ -113,7 +113,8 @@ class Batch:
 
     def _cancel(self, _deferred: Deferred[list[Outcome]]) -> None:
         self.deferred = None
-        for send in self.sends:
+        # What waits for room goes first, lest it be sent into what gets free.
+        for send in reversed(self.sends):
             send.withdraw()
         self.sends.clear()
 

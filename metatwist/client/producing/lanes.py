@@ -22,6 +22,7 @@ from metatwist.client.errors import (
     SelectorFailed,
     Where,
 )
+from metatwist.client.firing import taken
 from metatwist.client.interfaces import (
     Answer,
     IBrokerLink,
@@ -194,8 +195,7 @@ class TopicLanes:
         if self._known or self._closed:
             return
         self._trouble = error
-        publishing, self._publishing = self._publishing, {}
-        for ready in publishing:
+        for ready, _ in taken(self._publishing):
             ready.errback(error)
 
     def close(self, error: ClientError) -> None:
@@ -205,8 +205,7 @@ class TopicLanes:
         self.offered = ()
         for host in self._hosts.values():
             host.release()
-        publishing, self._publishing = self._publishing, {}
-        for ready in publishing:
+        for ready, _ in taken(self._publishing):
             ready.errback(error)
         self._tell_waiting()
 
@@ -216,14 +215,12 @@ class TopicLanes:
         lanes = self._lanes
         self.offered = tuple(one for one in self.partitions if lanes[one].host.up)
         if self.offered:
-            publishing, self._publishing = self._publishing, {}
-            for ready in publishing:
+            for ready, _ in taken(self._publishing):
                 ready.callback(None)
         self._tell_waiting()
 
     def _tell_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for waiter in waiting:
+        for waiter, _ in taken(self._waiting):
             waiter.go_on()
 
     # -- waiting -----------------------------------------------------------------------

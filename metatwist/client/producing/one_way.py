@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 
 from metatwist.client.checked import count, seconds
 from metatwist.client.errors import (
+    BadRequest,
     BufferFull,
     ClientError,
     ClientStopped,
@@ -25,10 +26,16 @@ from metatwist.client.errors import (
     SelectorFailed,
     Where,
 )
-from metatwist.client.local_store import LocalStore, Parked, StoreLimits
+from metatwist.client.firing import after
+from metatwist.client.local_store import (
+    LocalStore,
+    Parked,
+    StoreLimits,
+    store_error,
+)
 from metatwist.client.message import Message, SendResult, TopicPartition
 from metatwist.client.producing.lanes import ProducerContext
-from metatwist.client.producing.payload import payload_of, topic_problem
+from metatwist.client.producing.payload import payload_of
 from metatwist.client.producing.producer import Producer
 from metatwist.client.producing.room import ENVELOPE_BYTES
 from metatwist.client.producing.selectors import Selector
@@ -36,7 +43,8 @@ from metatwist.client.producing.send import Outcome
 from metatwist.client.settings import ProducerSettings
 from metatwist.coordination.names import PartitionName
 
-_SETTLED = (SendResult, InvalidMessage, SelectorFailed)
+_HOPELESS = (BadRequest, InvalidMessage, SelectorFailed)
+"""What the next try would end with too."""
 _ANYWHERE = PartitionName(-1, -1)
 _AT_ONCE = 100
 _LOG_EVERY_S = 10.0
@@ -66,8 +74,9 @@ class OneWaySettings:
 
 class OneWayCounters:
     """Of one producer: messages `stored` by a broker, `overflowed` into the file,
-    `resent` from it, and `dropped`: invalid, after the stop, or lost for want of a
-    file or of room in it, or since their outcome is unknown."""
+    `resent` from it, and `dropped`: invalid, also in the broker's eyes (400), without
+    selector's choice, after the stop, or lost for want of a file or of room in it, or
+    since their outcome is unknown."""
 
     def __init__(self) -> None:
         self.stored = 0
@@ -82,7 +91,8 @@ class OneWayProducer(Service):
     What finds no room in the window, and what in the end is known not to have been
     stored, goes to the file and is sent later, in no particular order. Without a store
     it is dropped and counted. A message whose outcome is unknown is dropped too, unless
-    `ProducerSettings.may_duplicate`. `selector` is round robin when None.
+    `ProducerSettings.may_duplicate`, be it sent or resent; so is one that can never be
+    sent. `selector` is round robin when None.
     """
 
     _log = Logger()
@@ -105,6 +115,8 @@ class OneWayProducer(Service):
                 context.clock, settings.overflow_path, settings.limits
             )
         self._stopping = False
+        self._stops: list[Deferred[None]] = []
+        self._stopped = False
         self._window_bytes = 0
         self._spill: list[Message] = []
         self._spill_bytes = 0
@@ -169,12 +181,16 @@ class OneWayProducer(Service):
         if isinstance(outcome, SendResult):
             self.counters.stored += 1
             return
-        settings = self._producer.settings
-        lost = outcome.outcome_unknown and not settings.may_duplicate
-        if lost or topic_problem(message.topic) is not None:
-            self._drop(1, outcome)
-        else:
+        if self._is_kept(outcome):
             self._overflow(message, outcome)
+        else:
+            self._drop(1, outcome)
+
+    def _is_kept(self, error: ClientError) -> bool:
+        """Whether a message that ended so is to be sent again, some time."""
+        if isinstance(error, _HOPELESS):
+            return False
+        return self._producer.settings.may_duplicate or not error.outcome_unknown
 
     def _drop(self, count: int, error: ClientError) -> None:
         self.counters.dropped += count
@@ -220,12 +236,11 @@ class OneWayProducer(Service):
         if store is None:
             return
         entries = [(TopicPartition(one.topic, _ANYWHERE), one) for one in spill]
-        try:
-            yield store.append(entries)
-        except ClientError as error:
-            self._drop(len(spill), error)
-        else:
+        error = yield store.append(entries).addErrback(store_error)
+        if error is None:
             self.counters.overflowed += len(spill)
+        else:
+            self._drop(len(spill), error)
 
     # -- resending ---------------------------------------------------------------------
 
@@ -265,69 +280,87 @@ class OneWayProducer(Service):
     def _resend_some(
         self, store: LocalStore, place: TopicPartition, parked: Sequence[Parked]
     ) -> Generator[Deferred[Any], Any, bool]:
+        """Whether it is worth while to go on with the next ones."""
         waits: list[Deferred[Outcome]] = []
         for one in parked:
             answered: Deferred[Outcome] = Deferred()
             waits.append(answered)
             self._put(one.message, answered.callback)
         outcomes = yield DeferredList(waits)
-        pairs = [
+        over = [
             (one, outcome)
             for one, (_, outcome) in zip(parked, outcomes, strict=True)
-            if isinstance(outcome, _SETTLED)
+            if isinstance(outcome, SendResult) or not self._is_kept(outcome)
         ]
-        if pairs:
-            yield store.remove(place, [one for one, _ in pairs])
-        for _, outcome in pairs:
+        if over:
+            yield store.remove(place, [one for one, _ in over])
+        going_on = False
+        for _, outcome in over:
             if isinstance(outcome, SendResult):
                 self.counters.resent += 1
+                going_on = True
             else:
                 self._drop(1, outcome)
-        return bool(pairs)
+                # A broker that does not answer shall not cost all that is there.
+                going_on = going_on or not outcome.outcome_unknown
+        return going_on
 
     # -- the end -----------------------------------------------------------------------
 
-    def stop(self, deadline_s: float | None = None) -> Deferred[None]:
-        """Take no more, wait for what is under way, at most `deadline_s`; what then is
-        known not to be stored goes to the file. Fires when that is closed, never
-        fails."""
-        self._stopping = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        return self._stop(deadline_s)
+    def flush(self) -> Deferred[None]:
+        """Fires when all messages sent so far are stored, in the file or dropped, and a
+        resending that is under way has been answered. Cancelling stops the wait
+        alone."""
+        return self._flush()
 
     @inlineCallbacks
-    def _stop(self, deadline_s: float | None) -> Steps:
-        yield self._producer.stop(deadline_s)
-        yield _after(self._opening)
+    def _flush(self) -> Steps:
+        yield self._producer.flush()
+        yield after(self._opening)
+        # What has gathered while one transaction is written goes with the next.
+        yield after(self._spilling)
+        yield after(self._spilling)
+
+    def stop(self, deadline_s: float | None = None) -> Deferred[None]:
+        """Take no more, wait for what is under way, at most `deadline_s`
+        (`ProducerSettings.timeout_s`); what then is known not to be stored goes to the
+        file. Fires when that is closed, and never fails. A second call may set an
+        earlier deadline."""
+        stopped: Deferred[None] = Deferred()
+        if self._stopped:
+            stopped.callback(None)
+            return stopped
+        self._stops.append(stopped)
+        first, self._stopping = not self._stopping, True
+        sent = self._producer.stop(deadline_s)
+        if first:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._close(sent).addBoth(self._closed)
+        return stopped
+
+    @inlineCallbacks
+    def _close(self, sent: Deferred[None]) -> Steps:
+        yield sent
+        yield after(self._opening)
         while self._spilling is not None or self._resending is not None:
-            yield _after(self._spilling or self._resending)
+            yield after(self._spilling or self._resending)
         store, self._store = self._store, None
         if store is not None:
-            try:
-                yield store.close()
-            except ClientError as error:
-                self._log.warn("closing the overflow: {error}", error=error)
+            yield store.close()
+
+    def _closed(self, result: Any) -> None:
+        if isinstance(result, Failure):
+            error = store_error(result)
+            self._log.warn("closing the overflow: {error}", error=error)
+        self._stopped = True
         self._tell_ended(self)
+        for stopped in self._stops:
+            if not stopped.called:
+                stopped.callback(None)
 
     def stopService(self) -> Deferred[None]:
         """Stop, within the producer's `timeout_s`."""
         super().stopService()
         return self.stop()
-
-
-def _after(running: Deferred[None] | None) -> Deferred[None]:
-    """Fires when another does, whose result is left as it is."""
-    after: Deferred[None] = Deferred()
-
-    def passed(result: Any) -> Any:
-        if not after.called:
-            after.callback(None)
-        return result
-
-    if running is None:
-        after.callback(None)
-    else:
-        running.addBoth(passed)
-    return after

@@ -14,12 +14,11 @@ from twisted.python.failure import Failure
 from metatwist.client.errors import (
     ClientError,
     ClientStopped,
-    LocalStoreFailed,
     NoPartition,
     SelectorFailed,
     Where,
 )
-from metatwist.client.local_store import LocalStore
+from metatwist.client.local_store import LocalStore, store_error
 from metatwist.client.message import Message, SendResult, TopicPartition
 from metatwist.client.producing.configured import OrderedSettings
 from metatwist.client.producing.lanes import ProducerContext
@@ -27,12 +26,13 @@ from metatwist.client.producing.ordered_lane import LaneContext, OrderedLane
 from metatwist.client.producing.payload import payload_of
 from metatwist.client.producing.producer import Producer
 from metatwist.client.producing.selectors import ByKey, Selector, select
+from metatwist.client.producing.waves import Waves
 
 __all__ = ["OrderedProducer", "OrderedSettings"]
 
 
 class OrderedProducer(Service):
-    """Sends each message to the partition that `pick` selects out of the configured
+    """Sends each message to the partition that `selector` picks out of the configured
     ones, once (spec client W28), and never to another.
 
     Messages of a partition are stored in the order of `send`, across outages, `kill -9`
@@ -40,7 +40,7 @@ class OrderedProducer(Service):
     answer to a resent message and its removal from the local store, or when that answer
     was lost. One message of a partition is under way at a time.
 
-    `pick` selects by key when None. The store is opened when it is started.
+    `selector` picks by key when None. The store is opened when it is started.
     """
 
     _log = Logger()
@@ -49,7 +49,7 @@ class OrderedProducer(Service):
         self,
         settings: OrderedSettings,
         context: ProducerContext,
-        pick: Selector | None = None,
+        selector: Selector | None = None,
         store: LocalStore | None = None,
     ) -> None:
         each_put = evolve(settings.producer, retries=0, may_duplicate=False)
@@ -60,13 +60,14 @@ class OrderedProducer(Service):
             store or LocalStore.on_thread(clock, settings.path, settings.limits),
             settings,
             clock,
+            Waves(),
         )
-        self._pick = pick or ByKey()
+        self._selector = selector or ByKey()
         self._lanes: dict[TopicPartition, OrderedLane] = {}
         self._looking: set[str] = set()
         self._looked: set[str] = set()
         self._opened = False
-        self._failed: LocalStoreFailed | None = None
+        self._failed: ClientError | None = None
         self._stopping = False
         self._stops: list[Deferred[None]] = []
         self._stopped = False
@@ -95,11 +96,7 @@ class OrderedProducer(Service):
             self._wake(lane)
 
     def _not_open(self, failure: Failure) -> None:
-        error = failure.value
-        if not isinstance(error, LocalStoreFailed):
-            self._log.failure("defect in the local store", failure)
-            error = LocalStoreFailed(f"{self._context.store.path}: {error!r}")
-        self._failed = error
+        self._failed = error = store_error(failure)
         for lane in self._lanes.values():
             lane.fail_all(error)
             lane.wake()
@@ -115,11 +112,11 @@ class OrderedProducer(Service):
     def send(self, message: Message) -> Deferred[SendResult]:
         """Send, or park; `SendResult(0, partition, -1)` when it is parked.
 
-        Fails with NoPartition when no partitions are configured for the topic or `pick`
-        answers None, SelectorFailed, InvalidMessage, LocalStoreFailed when it can be
-        neither sent nor parked, ClientStopped, and with what the broker answered when
-        that is no refusal for now. Cancelling a message that is not under way drops it;
-        one that is may be stored or parked.
+        Fails with NoPartition when no partitions are configured for the topic or the
+        selector answers None, SelectorFailed, InvalidMessage, LocalStoreFailed when it
+        can be neither sent nor parked, ClientStopped, and with what the broker answered
+        when that is no refusal for now. Cancelling a message that is not under way
+        drops it; one that is may be stored or parked.
         """
         try:
             place = self._place(message)
@@ -163,7 +160,7 @@ class OrderedProducer(Service):
         configured = self._context.settings.partitions.get(topic)
         if configured is None:
             raise NoPartition("no partitions are configured", Where(topic=topic))
-        picked = select(self._pick, topic, configured, message)
+        picked = select(self._selector, topic, configured, message)
         live = self._context.producer.partitions(topic)
         if picked not in configured and picked not in live:
             text = f"the selector answered {picked}, no partition of the topic"
@@ -171,6 +168,11 @@ class OrderedProducer(Service):
         return TopicPartition(topic, picked)
 
     # -- the end -----------------------------------------------------------------------
+
+    def flush(self) -> Deferred[None]:
+        """Fires when all messages sent so far have ended: stored, parked or failed.
+        Cancelling stops the wait alone."""
+        return self._context.waves.flush()
 
     def stop(self, deadline_s: float | None = None) -> Deferred[None]:
         """Take no more, send or park what waits, at most for `deadline_s`

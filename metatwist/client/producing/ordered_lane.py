@@ -24,11 +24,12 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from metatwist.client.errors import ClientError, ClientStopped, Where
-from metatwist.client.local_store import LocalStore, Parked
+from metatwist.client.local_store import LocalStore, Parked, store_error
 from metatwist.client.message import Message, SendResult, TopicPartition
 from metatwist.client.producing.configured import OrderedSettings
 from metatwist.client.producing.producer import Producer
 from metatwist.client.producing.send import Outcome
+from metatwist.client.producing.waves import Waves
 
 _READ_AHEAD = 64
 Steps = Generator[Deferred[Any], Any, None]
@@ -42,29 +43,42 @@ class LaneContext:
     store: LocalStore
     settings: OrderedSettings
     clock: IReactorTime
+    waves: Waves[Waiting]
 
 
-class _Waiting:
-    """A message that is neither stored nor parked yet."""
+class Waiting:
+    """A message that is neither stored nor parked yet, one of a wave until it has
+    ended."""
 
     def __init__(self, message: Message, lane: OrderedLane, now_s: float) -> None:
         self.message = message
         self.since_s = now_s
         self._lane = lane
+        self._waves = lane.waves
+        self._wave = lane.waves.latest
+        self._wave.open.add(self)
         self.deferred: Deferred[SendResult] | None = Deferred(self._cancel)
 
     def tell(self, outcome: Outcome) -> None:
+        """It has ended."""
         deferred, self.deferred = self.deferred, None
-        if deferred is None:
-            return
-        if isinstance(outcome, ClientError):
-            deferred.errback(outcome)
-        else:
-            deferred.callback(outcome)
+        self._wave.open.discard(self)
+        if isinstance(deferred, Deferred):
+            if isinstance(outcome, ClientError):
+                deferred.errback(outcome)
+            else:
+                deferred.callback(outcome)
+        self._end_wave()
+
+    def _end_wave(self) -> None:
+        if self._wave.sealed and not self._wave.open:
+            self._waves.end()
 
     def _cancel(self, _deferred: Deferred[SendResult]) -> None:
         self.deferred = None
-        self._lane.withdraw(self)
+        if self._lane.withdraw(self):
+            self._wave.open.discard(self)
+            self._end_wave()
 
 
 class OrderedLane:
@@ -76,7 +90,8 @@ class OrderedLane:
         self.place = place
         self.resent = 0
         self._context = context
-        self._waiting: deque[_Waiting] = deque()
+        self.waves = context.waves
+        self._waiting: deque[Waiting] = deque()
         self._oldest: deque[Parked] = deque()
         self._working = False
         self._blocked = False
@@ -88,15 +103,18 @@ class OrderedLane:
 
     def add(self, message: Message) -> Deferred[SendResult]:
         """Behind all others; `wake` must be called."""
-        waiting = _Waiting(message, self, self._context.clock.seconds())
+        waiting = Waiting(message, self, self._context.clock.seconds())
         deferred = waiting.deferred
         self._waiting.append(waiting)
         return deferred  # type: ignore[return-value]  # it has one until it is told
 
-    def withdraw(self, waiting: _Waiting) -> None:
-        """Nobody waits for it any more; under way or being parked it is too late."""
-        if waiting in self._waiting:
-            self._waiting.remove(waiting)
+    def withdraw(self, waiting: Waiting) -> bool:
+        """Nobody waits for it any more; False when it is too late, as it is under way
+        or being parked."""
+        if waiting not in self._waiting:
+            return False
+        self._waiting.remove(waiting)
+        return True
 
     def fail_all(self, error: ClientError) -> None:
         """What waits ends with an error."""
@@ -187,15 +205,12 @@ class OrderedLane:
     def _park(self) -> Steps:
         entries = list(self._waiting)
         self._waiting.clear()
-        outcome: Outcome = SendResult(0, self.place.partition, -1)
-        try:
-            yield self._context.store.append(
-                [(self.place, one.message) for one in entries]
-            )
-        except ClientError as error:
-            outcome = error
+        stored = self._context.store.append(
+            [(self.place, one.message) for one in entries]
+        )
+        error = yield stored.addErrback(store_error)
         for one in entries:
-            one.tell(outcome)
+            one.tell(error or SendResult(0, self.place.partition, -1))
 
     @inlineCallbacks
     def _resend(self) -> Steps:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from metatwist.client.errors import (
@@ -18,17 +17,8 @@ from metatwist.client.producing.payload import payload_of, topic_problem
 from metatwist.client.producing.room import Counters, Room
 from metatwist.client.producing.selectors import Selector
 from metatwist.client.producing.send import Outcome, Parcel, Send
+from metatwist.client.producing.waves import Waves
 from metatwist.client.settings import ProducerSettings
-
-
-class Wave:
-    """The messages begun between two calls of `flush`."""
-
-    __slots__ = ("open", "sealed")
-
-    def __init__(self) -> None:
-        self.open: set[Send] = set()
-        self.sealed: list[Deferred[None]] = []
 
 
 class Outbox:
@@ -51,7 +41,7 @@ class Outbox:
         self._context = context
         self._topics: dict[str, TopicLanes] = {}
         self._followed: list[str] = []
-        self._waves: list[Wave] = [Wave()]
+        self.waves: Waves[Send] = Waves()
         self._stop_listening = context.discovery.on_routes(self._routes_changed)
 
     # -- topics ------------------------------------------------------------------------
@@ -59,20 +49,23 @@ class Outbox:
     def lanes(self, topic: str) -> TopicLanes:
         """Of a topic, which is followed from now on; without having been published it
         borrows the brokers of the default topic. Raises InvalidMessage."""
-        found = self._topics.get(topic)
+        found = self._found(topic)
         if found is None:
             found = self._follow(topic, self.default_topic or topic)
         return found
 
     def published(self, topic: str) -> TopicLanes:
         """Of a topic with its own brokers; raises InvalidMessage."""
-        found = self._topics.get(topic)
+        found = self._found(topic)
         if found is None:
             found = self._follow(topic, topic)
         elif found.follows != topic:
             found.borrow_no_more()
             self._read_routes(found)
         return found
+
+    def _found(self, topic: str) -> TopicLanes | None:
+        return self._topics.get(topic) if isinstance(topic, str) else None
 
     def _follow(self, topic: str, follows: str) -> TopicLanes:
         problem = topic_problem(topic)
@@ -122,7 +115,7 @@ class Outbox:
 
     def begin(self, send: Send) -> None:
         """Start it, and count it among those that `flush` waits for."""
-        wave = self._waves[-1]
+        wave = self.waves.latest
         wave.open.add(send)
         send.wave = wave
         send.start()
@@ -148,44 +141,23 @@ class Outbox:
         if room.waiting:
             room.let_in()
         if wave.sealed and not wave.open:
-            self._end_waves()
+            self.waves.end()
 
     # -- the end -----------------------------------------------------------------------
-
-    def flush(self) -> Deferred[None]:
-        """See `Producer.flush`."""
-        wave = self._waves[-1]
-        if len(self._waves) == 1 and not wave.open:
-            return succeed(None)
-        flushed: Deferred[None] = Deferred()
-        if not wave.open:
-            self._waves[-2].sealed.append(flushed)
-            return flushed
-        wave.sealed.append(flushed)
-        self._waves.append(Wave())
-        return flushed
-
-    def _end_waves(self) -> None:
-        while len(self._waves) > 1 and not self._waves[0].open:
-            for flushed in self._waves.pop(0).sealed:
-                if not flushed.called:
-                    flushed.callback(None)
 
     def abandon(self) -> None:
         """End all that is under way."""
         self.stopping = True
-        sends = [send for wave in self._waves for send in wave.open]
         # What waits goes first, so that nothing is sent into the room that gets free.
-        sends.sort(key=lambda send: send.lane is not None)
-        for send in sends:
+        for send in sorted(self.waves, key=lambda send: send.lane is not None):
             send.abandon()
 
     def close(self) -> None:
         """Let go of all brokers and topics."""
         self._stop_listening()
-        for lanes in self._topics.values():
+        topics, self._topics = self._topics, {}
+        for lanes in topics.values():
             lanes.close(self._stopped(lanes.topic))
-        self._topics.clear()
         for topic in self._followed:
             self._context.unfollow(topic)
         self._followed.clear()

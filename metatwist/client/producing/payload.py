@@ -26,11 +26,17 @@ def topic_problem(topic: object) -> str | None:
 
 
 def payload_of(message: Message, most_bytes: int) -> tuple[int, bytes]:
-    """(flag, payload); the topic is checked when it is first sent to.
+    """(flag, payload); the topic's characters are checked when it is first sent to.
 
     Raises InvalidMessage.
     """
-    attribute, body = message.attribute, message.body
+    attribute, body, key = message.attribute, message.body, message.key
+    topic: object = message.topic
+    if not isinstance(topic, str):
+        kind = type(topic).__name__
+        raise InvalidMessage(f"the topic must be str, not {kind}")
+    if key is not None:
+        _check_key(message, key)
     if type(body) is not bytes:
         kind = type(body).__name__
         raise _invalid(message, f"the body must be bytes, not {kind}")
@@ -54,6 +60,19 @@ def _with_attribute(
         return join_payload(attribute, body)
     except UnicodeEncodeError as error:
         raise _invalid(message, f"the attribute is no text: {error}") from error
+
+
+def _check_key(message: Message, key: object) -> None:
+    """It is not sent, but selectors hash it and local stores keep it."""
+    if isinstance(key, bytes):
+        return
+    if not isinstance(key, str):
+        kind = type(key).__name__
+        raise _invalid(message, f"the key must be bytes or str, not {kind}")
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise _invalid(message, f"the key is no text: {error}") from error
 
 
 def _invalid(message: Message, text: str) -> InvalidMessage:

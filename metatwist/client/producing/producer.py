@@ -18,7 +18,7 @@ from metatwist.client.producing.kinds import (
     Changed,
     DeferredSend,
 )
-from metatwist.client.producing.lanes import ProducerContext
+from metatwist.client.producing.lanes import ProducerContext, TopicLanes
 from metatwist.client.producing.outbox import Outbox
 from metatwist.client.producing.room import ENVELOPE_BYTES, Counters
 from metatwist.client.producing.selectors import RoundRobin, Selector
@@ -82,8 +82,7 @@ class Producer(Service):
         Cancelling stops the wait alone.
         """
         try:
-            self._outbox.check_running()
-            lanes = self._outbox.published(topic)
+            lanes = self._published(topic)
         except ClientError as error:
             return fail(error)
         limit_s = self.settings.timeout_s if timeout_s is None else timeout_s
@@ -96,9 +95,16 @@ class Producer(Service):
         outbox = self._outbox
         if outbox.default_topic not in (None, topic):
             raise ValueError(f"the default topic is {outbox.default_topic!r}")
-        ready = self.publish(topic)
+        try:
+            lanes = self._published(topic)
+        except ClientError as error:
+            return fail(error)
         outbox.default_topic = topic
-        return ready
+        return lanes.ready(self.settings.timeout_s)
+
+    def _published(self, topic: str) -> TopicLanes:
+        self._outbox.check_running()
+        return self._outbox.published(topic)
 
     # -- sending -----------------------------------------------------------------------
 
@@ -183,11 +189,12 @@ class Producer(Service):
 
     def partitions(self, topic: str) -> tuple[PartitionName, ...]:
         """The registered partitions of a topic, connected or not; it is followed from
-        now on. Raises InvalidMessage."""
+        now on. Raises InvalidMessage, ClientStopped."""
         return self._outbox.lanes(topic).partitions
 
     def can_send(self, topic: str, partition: PartitionName) -> bool:
-        """Whether a partition is registered and its broker connected."""
+        """Whether a partition is registered and its broker connected; the topic is
+        followed from now on. Raises InvalidMessage, ClientStopped."""
         return self._outbox.lanes(topic).lane(partition) is not None
 
     def changed(self, topic: str) -> Deferred[None]:
@@ -231,7 +238,7 @@ class Producer(Service):
     def flush(self) -> Deferred[None]:
         """Fires when all messages sent so far have ended, well or not. Cancelling stops
         the wait alone."""
-        return self._outbox.flush()
+        return self._outbox.waves.flush()
 
     def stop(self, deadline_s: float | None = None) -> Deferred[None]:
         """Take no more messages, wait for those under way, at most `deadline_s`
@@ -248,7 +255,7 @@ class Producer(Service):
         self._deadlines.append(timer)
         if first:
             self._outbox.stopping = True
-            self._outbox.flush().addCallback(self._drained)
+            self._outbox.waves.flush().addCallback(self._drained)
         return stopped
 
     def _drained(self, _: None) -> None:

@@ -26,7 +26,8 @@ from metatwist.coordination.names import PartitionName
 from metatwist.wire.reply_reader import PutStored
 
 if TYPE_CHECKING:
-    from metatwist.client.producing.outbox import Outbox, Wave
+    from metatwist.client.producing.outbox import Outbox
+    from metatwist.client.producing.waves import Wave
 
 Outcome = SendResult | ClientError
 
@@ -57,7 +58,7 @@ class Send:
         self.outbox = outbox
         self.parcel = parcel
         self.lane: Lane | None = None
-        self.wave: Wave | None = None
+        self.wave: Wave[Send] | None = None
         self._trouble: Trouble | None = None
         self._timer: IDelayedCall | None = None
 
@@ -104,7 +105,9 @@ class Send:
         self.go_on()
 
     def go_on(self) -> None:
-        """Choose again: something has changed, or the pause is over."""
+        """Choose again, unless it is over: something has changed."""
+        if self.wave is None:
+            return
         remaining_s = self._remaining_s()
         if remaining_s <= 0:
             self._out_of_time()

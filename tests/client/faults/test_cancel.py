@@ -199,6 +199,24 @@ class CancelTest(FaultCase):
         world.clock.advance(2)
         world.finish()
 
+    def _both(self, call: Begin, state: Any) -> None:
+        world, node = self._world(state)
+        producer = node.client.producer()
+        self.patch(node.client, "producer", lambda: producer)
+        fired: list[Any] = []
+        first, second = call(world, node), call(world, node)
+        _cancels(first, second)
+        _cancels(second, first)
+        for one in (first, second):
+            one.addBoth(fired.append)
+        world.run(1)
+        self._heal(world, node)
+        world.run(LATER_S)
+        world.stop(deadline_s=2)
+        world.run(LATER_S)
+        self.assertEqual(len(fired), 2, f"{call.__name__} {state.__name__}")
+        world.finish()
+
     def _stop(self, call: Begin, state: Any, turns: int) -> None:
         world, node = self._world(state)
         fired: list[Any] = []
@@ -217,6 +235,16 @@ class CancelTest(FaultCase):
         world.finish()
 
 
+def _cancels(first: Deferred[Any], second: Deferred[Any]) -> None:
+    """The end of one cancels the other, as an application may."""
+
+    def cancel(result: Any) -> Any:
+        second.cancel()
+        return result
+
+    first.addBoth(cancel)
+
+
 def _add_tests() -> None:
     for call in CALLS:
 
@@ -230,10 +258,16 @@ def _add_tests() -> None:
                 for turns in STAGES:
                     self._stop(call, state, turns)
 
+        def both(self: CancelTest, call: Begin = call) -> None:
+            for state in STATES:
+                self._both(call, state)
+
         name = call.__name__
         cancelled.__doc__ = f"A cancelled `{name}` fires at once, and all goes on."
         overtaken.__doc__ = f"`{name}` fires when the client is stopped, at the latest."
+        both.__doc__ = f"The end of one `{name}` may cancel another."
         setattr(CancelTest, f"test_{name}_cancelled", cancelled)
+        setattr(CancelTest, f"test_{name}_cancels_another", both)
         setattr(CancelTest, f"test_{name}_overtaken", overtaken)
 
 

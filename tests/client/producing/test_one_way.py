@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.client.errors import RequestTimedOut
@@ -150,6 +151,119 @@ class OneWayTest(SynchronousTestCase):
             self.world.link(0).take().answered(RequestTimedOut("late"))
             counted = (producer.counters.dropped, producer.counters.overflowed)
             self.assertEqual(counted, (0, 1) if may_duplicate else (1, 0))
+
+    def _park(self, *bodies: bytes) -> None:
+        """What an earlier process has left in the file."""
+        producer = self.begin(window_bytes=1)
+        producer.send(message())
+        for body in bodies:
+            producer.send(message(body))
+        self.world.link(0).take().store()
+        self.stop(producer)
+
+    def test_unknown_when_resent(self) -> None:
+        """The same rule is for what is resent: it is never stored twice without being
+        allowed to."""
+        for may_duplicate in (False, True):
+            self.path = new_directory(self) / "overflow.sqlite3"
+            self.world = World.ready({0: 1}, retries=0, may_duplicate=may_duplicate)
+            self._park(b"kept")
+            producer = self.begin(resend_period_s=60)
+            self.world.link(0).take().answered(RequestTimedOut("late"))
+            stored = self.keep()
+            self.world.clock.advance(60)
+            self.assertEqual(stored, [b"kept"] if may_duplicate else [])
+            self.assertEqual(producer.counters.dropped, int(not may_duplicate))
+
+    def test_no_answers(self) -> None:
+        """A broker that does not answer costs what was sent to it, not all that is in
+        the file."""
+        self._park(*(b"%d" % number for number in range(150)))
+        producer = self.begin(resend_period_s=60)
+        for put in [self.world.link(0).take() for _ in range(100)]:
+            put.answered(RequestTimedOut("late"))
+        self.assertEqual(self.world.link(0).puts, [])
+        self.assertEqual(producer.counters.dropped, 100)
+        stored = self.keep()
+        self.world.clock.advance(60)
+        self.assertEqual(len(stored), 50)
+
+    def test_hopeless(self) -> None:
+        """What the broker finds malformed is dropped, also when it is resent."""
+        self._park(b"kept")
+        producer = self.begin(resend_period_s=60)
+        self.world.link(0).take().refuse(400)
+        producer.send(message())
+        self.world.link(0).take().refuse(400)
+        self.world.clock.advance(60)
+        self.assertEqual(self.world.link(0).puts, [])
+        self.assertEqual(producer.counters.dropped, 2)
+        self.assertEqual(producer.counters.overflowed, 0)
+
+    def test_bad_key(self) -> None:
+        """A key that the file cannot take is dropped alone."""
+        producer = self.begin(window_bytes=1)
+        for key in (None, "key", "\ud800", object(), b"key"):
+            producer.send(message(key=key))
+        counted = (producer.counters.dropped, producer.counters.overflowed)
+        self.assertEqual(counted, (2, 2))
+
+    def test_defect_in_the_file(self) -> None:
+        """Whatever the file fails with, what was to be written is counted."""
+        producer = self.begin(window_bytes=1)
+        assert producer._store is not None
+        failed = fail(ValueError())
+        producer._store.append = lambda _: failed  # type: ignore[method-assign]
+        for _ in range(2):
+            producer.send(message())
+        self.assertEqual(producer.counters.dropped, 1)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+
+    def test_flush(self) -> None:
+        """`flush` waits until all is answered, and what overflowed is in the file."""
+        producer = self.begin(window_bytes=SIZE)
+        assert producer._store is not None
+        plain = producer._store.append
+        writing: Deferred[None] = Deferred()
+        producer._store.append = lambda _: writing  # type: ignore[method-assign]
+        for _ in range(3):
+            producer.send(message())
+        flushed, cancelled = producer.flush(), producer.flush()
+        cancelled.cancel()
+        self.failureResultOf(cancelled, CancelledError)
+        self.world.link(0).take().store()
+        self.assertNoResult(flushed)
+        producer._store.append = plain  # type: ignore[method-assign]
+        writing.callback(None)
+        self.successResultOf(flushed)
+        self.assertEqual(producer.counters.overflowed, 2)
+        self.successResultOf(producer.flush())
+
+    def test_stopped_twice(self) -> None:
+        """Every `stop` fires when the file is closed, and may be cancelled."""
+        producer = self.begin()
+        assert producer._store is not None
+        plain, closing = producer._store.close, Deferred()
+        producer._store.close = lambda: closing  # type: ignore[method-assign]
+        stops = [producer.stop() for _ in range(3)]
+        cancelled = stops.pop()
+        cancelled.cancel()
+        self.failureResultOf(cancelled, CancelledError)
+        for stopped in stops:
+            self.assertNoResult(stopped)
+        plain().chainDeferred(closing)
+        for stopped in stops:
+            self.successResultOf(stopped)
+        self.successResultOf(producer.stop())
+
+    def test_stop_sooner(self) -> None:
+        """A second stop may have less patience."""
+        producer = self.begin()
+        producer.send(message())
+        stops = [producer.stop(100), producer.stop(1)]
+        self.world.clock.advance(1)
+        for stopped in stops:
+            self.successResultOf(stopped)
 
     def test_without_file(self) -> None:
         """Without a file what does not fit is dropped and counted."""

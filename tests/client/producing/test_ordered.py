@@ -146,7 +146,7 @@ class PickTest(OrderedCase):
             calls.append(topic)
             return plain(topic, partitions, one)
 
-        ordered.ordered._pick = counting
+        ordered.ordered._selector = counting
         ordered.send("x")
         ordered.link.take().refuse(403)
         ordered.world.clock.advance(60)
@@ -383,6 +383,47 @@ class EndTest(OrderedCase):
         error = self.failureResultOf(ordered.send("a"), LocalStoreFailed).value
         self.assertIn(str(self.path), str(error))
         self.assertEqual(ordered.link.all_puts, [])
+
+    def test_defect_in_the_store(self) -> None:
+        """Whatever a store fails with, all that was to be parked is told, and what
+        comes next is parked."""
+        ordered = self.begin()
+        ordered.link.lose()
+        plain = ordered.store.append
+        under_way: Deferred[None] = Deferred()
+        ordered.store.append = lambda _: under_way  # type: ignore[method-assign]
+        sent = [ordered.send(text) for text in "abc"]
+        ordered.store.append = plain  # type: ignore[method-assign]
+        under_way.errback(ValueError())
+        self.failureResultOf(sent[0], LocalStoreFailed)
+        for one in sent[1:]:
+            self.assertEqual(self.successResultOf(one), PARKED)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+
+    def test_flush(self) -> None:
+        """`flush` waits for what was sent before it, be it stored, parked or failed,
+        and for a cancelled one that is under way; not for what waits no more."""
+        ordered = self.begin()
+        self.successResultOf(ordered.ordered.flush())
+        ordered.send("a").addErrback(lambda _: None).cancel()
+        ordered.send("b").addErrback(lambda _: None).cancel()
+        ordered.send("c")
+        flushed = ordered.ordered.flush()
+        ordered.send("d")
+        cancelled = ordered.ordered.flush()
+        cancelled.cancel()
+        self.failureResultOf(cancelled, CancelledError)
+        for expected in (b"a", b"c"):
+            self.assertNoResult(flushed)
+            put = ordered.link.take()
+            self.assertEqual(put.payload, expected)
+            put.store() if expected == b"a" else put.refuse(500)
+        self.failureResultOf(ordered.sent[2], ServerFailed)
+        self.successResultOf(flushed)
+        flushed = ordered.ordered.flush()
+        ordered.link.take().refuse(403)
+        self.assertEqual(ordered.ordered.parked, 1)
+        self.successResultOf(flushed)
 
     def test_full_store(self) -> None:
         """A full store refuses, and what it has stays in order."""

@@ -50,6 +50,9 @@ class BytesTest(SynchronousTestCase):
             message(b"x", attribute="\ud800"),
             message(b"x" * 11),
             message(b"x" * 6, attribute="x"),
+            message(b"x", key="\ud800"),
+            message(b"x", key=2**70),
+            message(b"x", key=object()),
         )
         for one in bad:
             error = self.failureResultOf(world.producer.send(one), InvalidMessage)
@@ -109,6 +112,15 @@ class BatchTest(SynchronousTestCase):
         self.assertEqual(world.producer.counters.cancelled, 3)
         self.assertEqual(world.producer.buffered_bytes, 0)
         self.assertEqual(world.clock.getDelayedCalls(), [])
+
+    def test_cancelled_before_there_was_room(self) -> None:
+        """One that waits for room is not sent when another of the cancelled batch
+        gives its room back."""
+        world = World.ready({0: 1}, most_buffered_bytes=1)
+        sent = world.producer.send_many([Message("homeless", b""), message()])
+        sent.cancel()
+        self.failureResultOf(sent, CancelledError)
+        self.assertEqual(world.link(0).all_puts, [])
 
 
 class RoomTest(SynchronousTestCase):

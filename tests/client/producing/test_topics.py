@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import CancelledError
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.client.errors import (
@@ -76,7 +78,7 @@ class PublishTest(SynchronousTestCase):
 
     def test_bad_names(self) -> None:
         """A name that no put can carry is InvalidMessage, for `send` as well."""
-        for topic in ("", "a b", "a\r\nb", "a\0", 5):
+        for topic in ("", "a b", "a\r\nb", "a\0", 5, []):
             world = World()
             self.failureResultOf(world.producer.publish(topic), InvalidMessage)
             sent = world.producer.send(Message(topic, b""))
@@ -101,6 +103,50 @@ class PublishTest(SynchronousTestCase):
         self.successResultOf(world.producer.stop())
         self.failureResultOf(ready, ClientStopped)
         self.failureResultOf(world.producer.publish("t"), ClientStopped)
+
+    def _two(self, world: World) -> tuple[Deferred[None], Deferred[None]]:
+        """The first's end cancels the second."""
+        first, second = world.producer.publish("t"), world.producer.publish("t")
+
+        def cancel(result: object) -> object:
+            second.cancel()
+            return result
+
+        return first.addBoth(cancel), second
+
+    def test_one_cancels_another_when_connected(self) -> None:
+        """A callback of one wait may cancel another."""
+        world = World()
+        first, second = self._two(world)
+        world.discovery.set("t", {0: 1})
+        world.link(0).connect()
+        self.successResultOf(first)
+        self.failureResultOf(second, CancelledError)
+
+    def test_one_cancels_another_when_unreadable(self) -> None:
+        """So may one that fails as the routes cannot be read."""
+        world = World()
+        first, second = self._two(world)
+        world.producer._outbox.lanes("t").unreadable(NotConnected("no coordinator"))
+        self.failureResultOf(first, NotConnected)
+        self.failureResultOf(second, CancelledError)
+
+    def test_one_cancels_another_at_the_stop(self) -> None:
+        """And one that fails as the producer is stopped."""
+        world = World()
+        first, second = self._two(world)
+        self.successResultOf(world.producer.stop())
+        self.failureResultOf(first, ClientStopped)
+        self.failureResultOf(second, CancelledError)
+
+    def test_asks_again_at_the_stop(self) -> None:
+        """Who waits for a change again when told of the stop is refused, not left
+        waiting."""
+        world = World.ready({0: 1})
+        again = world.producer.changed("t")
+        again.addCallback(lambda _: world.producer.changed("t"))
+        self.successResultOf(world.producer.stop())
+        self.failureResultOf(again, ClientStopped)
 
 
 class WaitingTest(SynchronousTestCase):
@@ -139,6 +185,28 @@ class WaitingTest(SynchronousTestCase):
             self.assertFalse(error.outcome_unknown)
             self.assertEqual(error.topic, "t")
             self.assertEqual(world.producer.buffered_bytes, 0)
+
+    def test_cancelled_by_another(self) -> None:
+        """One that is cancelled as another fails is not sent, though both waited for
+        the same broker."""
+
+        def selector(topic: str, partitions: Any, one: Message) -> Any:
+            return None if one.body == b"first" else partitions[0]
+
+        world = World(selector)
+        first, second = (world.producer.send(message(x)) for x in (b"first", b"second"))
+
+        def cancel(failure: object) -> object:
+            second.cancel()
+            return failure
+
+        first.addErrback(cancel)
+        world.discovery.set("t", {0: 1})
+        world.link(0).connect()
+        self.failureResultOf(first, NoPartition)
+        self.failureResultOf(second, CancelledError)
+        self.assertEqual(world.link(0).all_puts, [])
+        self.assertEqual(world.producer.buffered_bytes, 0)
 
     def test_own_time(self) -> None:
         """`timeout_s` of the call counts instead of the settings'."""
@@ -267,6 +335,15 @@ class DefaultTopicTest(SynchronousTestCase):
         self.successResultOf(self.world.producer.default_topic("t"))
         with self.assertRaises(ValueError):
             self.world.producer.default_topic("other")
+
+    def test_bad_name(self) -> None:
+        """A name that is none does not become the default, nor does any at the end."""
+        world = World.ready({0: 2})
+        refused = world.producer.default_topic("bad name")
+        self.failureResultOf(refused, InvalidMessage)
+        self.successResultOf(world.producer.default_topic("t"))
+        self.successResultOf(world.producer.stop())
+        self.failureResultOf(world.producer.default_topic("t"), ClientStopped)
 
     def test_published_later(self) -> None:
         """A topic that is published after all has its own brokers alone."""
