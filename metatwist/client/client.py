@@ -100,7 +100,11 @@ class MetaClient(Service):
     # -- life --------------------------------------------------------------------------
 
     def startService(self) -> None:
-        """Begin to connect, in the background; everything may be made before."""
+        """Begin to connect, in the background; everything may be made before. Does
+        nothing when it is running; raises ClientStopped when it was stopped."""
+        self._check()
+        if self.running:
+            return
         super().startService()
         self._ground.start()
 

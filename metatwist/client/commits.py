@@ -1,7 +1,8 @@
 """When offsets are stored: by time, by count, when asked; only what has changed.
 
 What failed stays to be stored and is tried with the next commit (spec client 15.1,
-21 W12-W14).
+21 W12-W14). A claim that cannot be proven now may be proven again later: what is done
+under it is not written meanwhile, and stays to be stored.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from metatwist.client.errors import (
     ClientError,
     ClientStopped,
     NotOwner,
+    Where,
 )
 from metatwist.client.events import CommitFailed, Event
 from metatwist.client.message import TopicPartition
@@ -33,7 +35,6 @@ class _Tracked:
     progress: Progress
     stored: OffsetRecord | None
     counted: int = 0
-    over: ClientError | None = None
 
 
 class Commits:
@@ -130,25 +131,20 @@ class Commits:
     def _commit(
         self, wanted: tuple[TopicPartition, ...] | None
     ) -> Deferred[CommitOutcome]:
-        commits = tuple(self._changed(wanted))
-        over = {one: self._tracked[one].over for one in self._over(wanted)}
+        changed = tuple(self._changed(wanted))
+        commits = tuple(one for one in changed if one.claim.holds())
+        refused = {one.partition: _not_ours(one) for one in changed}
+        for one in commits:
+            del refused[one.partition]
         if not commits:
-            return succeed(over)
+            return succeed(refused)
         storing: Deferred[CommitOutcome] = self._storage.commit(commits)
         storing.addCallback(self._note, commits)
-        return storing.addCallback(lambda outcome: {**over, **outcome})
-
-    def _over(
-        self, wanted: tuple[TopicPartition, ...] | None
-    ) -> Iterable[TopicPartition]:
-        """Those whose claim is over, which stay refused whatever is done."""
-        for partition, tracked in self._tracked.items():
-            if tracked.over is not None and (wanted is None or partition in wanted):
-                yield partition
+        return storing.addCallback(lambda outcome: {**refused, **outcome})
 
     def _changed(self, wanted: tuple[TopicPartition, ...] | None) -> Iterable[Commit]:
         for partition, tracked in self._tracked.items():
-            if tracked.over or (wanted is not None and partition not in wanted):
+            if wanted is not None and partition not in wanted:
                 continue
             record = tracked.progress.record
             tracked.counted = tracked.progress.done_count
@@ -167,9 +163,11 @@ class Commits:
                 continue
             if error is None:
                 tracked.stored = commit.record
-            elif isinstance(error, (NotOwner, ClientStopped)):
-                tracked.over = error
         return outcome
+
+
+def _not_ours(commit: Commit) -> ClientError:
+    return NotOwner("the claim cannot be proven now", Where(None, *commit.partition))
 
 
 def _same_offset(record: OffsetRecord, stored: OffsetRecord | None) -> bool:

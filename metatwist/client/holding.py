@@ -21,6 +21,10 @@ from metatwist.coordination.formats import OffsetRecord
 
 Partitions = Sequence[TopicPartition]
 _DOUBTED = "doubted"
+_DOUBT = (
+    "no contact with the coordinator: the partitions may be given to others soon, so"
+    " that nothing is read or committed until there is contact again"
+)
 _ASSIGNING = "on_assign"
 _MOST_REMEMBERED = 10_000
 
@@ -138,6 +142,8 @@ class Holding:
 
     def doubt(self, doubted: bool) -> None:
         """See `IPartitionHolder`."""
+        if doubted:
+            self.trouble(_DOUBT)
         self._doubted = doubted
         for held in self.held.values():
             if doubted:

@@ -111,25 +111,30 @@ class ByTime(CommitsCase):
         self.clock.advance(5)
         self.assertEqual(len(self.storage.asked), 2)
 
-    def test_fenced(self) -> None:
-        """An offset of a partition that is not ours any more is not tried again."""
-        self.storage.answer = lambda _: succeed({ONE: NotOwner("gone")})
+    def test_not_ours_now(self) -> None:
+        """While the claim cannot be proven nothing is written, and whoever asks for a
+        commit is told; when it can be again the offset is stored."""
+        ours = [False]
+        claim = Claim("g_a", 7, lambda: ours[0])
+        self.commits.track(ONE, claim, self.progress, OffsetRecord(10))
         self.progress.advance(30, 1, 1)
         self.clock.pump([5, 5, 5])
-        self.assertEqual(len(self.storage.asked), 1)
+        for _ in range(2):
+            outcome = self.successResultOf(self.commits.commit([ONE]))
+            self.assertIsInstance(outcome[ONE], NotOwner)
+        self.assertEqual(self.storage.asked, [])
+        ours[0] = True
+        self.clock.advance(5)
+        self.assertEqual(self.storage.offsets, [[(ONE, 30)]])
 
-    def test_fenced_stays_refused(self) -> None:
-        """Whoever asks for a commit of a partition that is not ours is told each
-        time, and nothing is written."""
+    def test_fenced(self) -> None:
+        """What the storage refuses as somebody else's is refused again, each time."""
         error = NotOwner("gone")
         self.storage.answer = lambda _: succeed({ONE: error})
         self.progress.advance(30, 1, 1)
-        self.successResultOf(self.commits.commit())
-        self.progress.advance(60, 1, 1)
         for _ in range(2):
             outcome = self.successResultOf(self.commits.commit([ONE]))
             self.assertEqual(outcome, {ONE: error})
-        self.assertEqual(len(self.storage.asked), 1)
 
     def test_slow_storage(self) -> None:
         """No second commit begins while one is under way."""

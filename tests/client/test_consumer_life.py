@@ -11,10 +11,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.client import (
     ClientSettings,
+    ClientStopped,
     ConsumerHooks,
     ConsumerSettings,
     DuplicateConsumer,
-    GroupError,
+    GroupTrouble,
     MemoryOffsets,
     MetaClient,
     WrongState,
@@ -77,17 +78,30 @@ class LifeTests(SynchronousTestCase):
         self.client.consumer(settings)
         self.assertRaises(DuplicateConsumer, self.client.consumer, settings)
 
-    def test_bad_topic(self) -> None:
-        """A topic that no group can have fails the start as what it is."""
-        consumer = self.client.consumer("g").subscribe("a/b", self.seen.append)
+    def test_missing_topic(self) -> None:
+        """A topic that no broker offers is told, once."""
+        told: list[Any] = []
+        consumer = self.client.consumer("g", hooks=ConsumerHooks(on_event=told.append))
+        consumer.subscribe("nowhere", self.seen.append)
         starting = consumer.start()
-        self.run_for(1)
-        self.failureResultOf(starting, GroupError)
+        self.run_for(90)
+        self.successResultOf(starting)
+        texts = [one.text for one in told if isinstance(one, GroupTrouble)]
+        self.assertEqual(texts, ["no broker offers the topic nowhere"])
+
+    def test_started_twice(self) -> None:
+        """Starting a client that runs changes nothing; a stopped one stays so."""
+        self.client.startService()
+        self.started(self.client.consumer("g"))
+        stopping = self.client.stop()
+        self.run_for(2)
+        self.successResultOf(stopping)
+        self.assertRaises(ClientStopped, self.client.startService)
 
     def test_topics_refused(self) -> None:
         """What would break a request, or the list of topics, is no topic."""
         consumer = self.client.consumer("g")
-        for topic in ("", " ", "a b", "a\tb", "a\r\nb", "a,b"):
+        for topic in ("", " ", "a b", "a\tb", "a\r\nb", "a,b", "a/b", ".."):
             self.assertRaises(ValueError, consumer.subscribe, topic)
 
     def test_wrong_state(self) -> None:
@@ -97,6 +111,20 @@ class LifeTests(SynchronousTestCase):
         self.started(consumer)
         self.failureResultOf(consumer.start(), WrongState)
         self.assertRaises(WrongState, consumer.subscribe, "other")
+
+    def test_blocked_reactor(self) -> None:
+        """After the process stood still for most of a session, whose end nobody has
+        seen, it reads and commits on."""
+        consumer = self.started(self.client.consumer("g"))
+        self.clock.rightNow += 25
+        self.broker.deliver("orders", b"x")
+        self.run_for(30)
+        (at,) = {one for one in consumer.assigned if one.partition.partition == 0}
+        self.assertEqual(consumer.position(at), 21)
+        self.assertEqual([one.body for one in self.seen], [b"x"])
+        path = self.cluster.layout.offset("g", "orders", at.partition)
+        data, _ = self.successResultOf(self.cluster.coordinator().get(path))
+        self.assertTrue(data.endswith(b"-21"), data)
 
     def test_deadline(self) -> None:
         """A stop keeps its deadline, whatever listener and storage do."""

@@ -188,7 +188,9 @@ class Delivery:
                 done += 1
                 if self._is_interrupted or seconds() >= ends_s:
                     break
-        except Exception:
+        except BaseException:
+            # A listener that ends the process must say so to the reactor; and a
+            # coroutine that raises it fails no other way.
             return fail()
         finally:
             self._advance(hand, done)

@@ -30,7 +30,7 @@ from metatwist.client.group.owner_nodes import OwnerNodes
 from metatwist.client.group.rebalancing import Limits, Place, Rebalancing
 from metatwist.client.group.registration import MemberNode, Registration
 from metatwist.client.group.rounds import Rounds
-from metatwist.client.group.view import GroupReader
+from metatwist.client.group.view import GroupPicture, GroupReader
 from metatwist.client.group.waiting import Conditions, within
 from metatwist.client.interfaces import IAssignment
 from metatwist.client.message import TopicPartition
@@ -96,6 +96,7 @@ class GroupMembership:
         self._holder: Any = None
         self._started: Deferred[None] | None = None
         self._is_told_of_other = False
+        self._missing: set[str] = set()
         self._conditions = Conditions()
         self._rounds = Rounds(reactor, self._round)
         lease = Lease(
@@ -222,8 +223,16 @@ class GroupMembership:
             self._rounds.request()  # whatever was asked is taken up already
             return
         self._rebalancing.want(picture.share(self.consumer, self._settings.strategy))
+        self._tell_missing(picture)
         if self.state is MembershipState.JOINING:
             self._joined()
+
+    def _tell_missing(self, picture: GroupPicture) -> None:
+        """Topics that no broker offers, once each until they come."""
+        missing = {name for name, its in picture.partitions.items() if not its}
+        for topic in sorted(missing - self._missing):
+            self._holder.trouble(f"no broker offers the topic {topic}")
+        self._missing = missing
 
     def _is_at_work(self) -> bool:
         is_connected = self._coordinator.state is SessionState.CONNECTED

@@ -43,8 +43,8 @@ class Commit:
 
 
 CommitOutcome = Mapping[TopicPartition, ClientError | None]
-"""For each partition None, or why it was not stored: `NotOwner` when the claim is over
-(never tried again), `OffsetStorageFailed` otherwise."""
+"""For each partition None, or why it was not stored: `NotOwner` when the claim does not
+hold, `OffsetStorageFailed` otherwise."""
 
 
 class IOffsetStorage(Interface):

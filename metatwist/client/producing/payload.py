@@ -6,6 +6,7 @@ import re
 
 from metatwist.client.errors import InvalidMessage, Where
 from metatwist.client.message import Message
+from metatwist.coordination.names import path_element_problem
 from metatwist.wire.records import join_payload
 
 _UNFIT = re.compile(r"[\s\x00-\x1f\x7f]")
@@ -22,7 +23,7 @@ def topic_problem(topic: object) -> str | None:
         return f"contains {unfit[0]!r}"
     if not topic.isprintable():
         return "has characters that cannot be printed"
-    return None
+    return path_element_problem(topic)
 
 
 def payload_of(message: Message, most_bytes: int) -> tuple[int, bytes]:

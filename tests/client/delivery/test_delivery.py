@@ -132,19 +132,18 @@ class PlainTest(SynchronousTestCase):
             bench.clock.advance(0)
             self.assertEqual(([6], 10), (seen, bench.done))
 
-    def test_interrupted_by_more_than_an_exception(self) -> None:
-        """What ends the loop itself leaves an exact progress, and is told."""
+    def test_more_than_an_exception(self) -> None:
+        """Whatever a listener raises is a failure of its message, and no more."""
+        for kind in (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
 
-        def listen(one: ReceivedMessage) -> None:
-            if number_of(one) == 2:
-                raise KeyboardInterrupt
+            def listen(one: ReceivedMessage, kind: Any = kind) -> None:
+                if number_of(one) == 2:
+                    raise kind
 
-        bench = Bench(4)
-        bench.deliver(listen)
-        self.assertEqual(2, bench.done)
-        self.assertEqual(1, len(bench.told(PartitionStopped)))
-        self.successResultOf(bench.delivery.stop(1))
-        self.flushLoggedErrors(KeyboardInterrupt)
+            bench = Bench(4)
+            bench.deliver(listen, most_deliveries=1)
+            self.assertEqual(4, bench.done)
+            self.assertEqual(1, len(bench.told(Rejected)))
 
     def test_not_ours_any_more(self) -> None:
         """Nothing is handed over while the claim cannot be proven, also in the middle
