@@ -11,21 +11,22 @@ asyncioreactor.install(loop)  # before anything imports the reactor
 from twisted.internet import reactor  # noqa: E402
 
 from metatwist.client import Message, MetaClient  # noqa: E402
+from metatwist.client.on_asyncio import as_future, asyncio_listener, running  # noqa: E402
 
 
 async def main(zookeeper, topic):
-    client = MetaClient(reactor, zookeeper=zookeeper)
-    client.startService()
     received = asyncio.Queue()
 
-    def listen(message):  # answers a future: the message is done when that is
-        return asyncio.ensure_future(received.put(message.body.decode()))
+    async def listen(message):  # a task: the message is done when that is
+        await asyncio.sleep(0.01)
+        await received.put(message.body.decode())
 
-    consumer = client.consumer("guide-asyncio").subscribe(topic, listen)
-    await consumer.start().asFuture(loop)
-    await client.producer().send(Message(topic, b"hello")).asFuture(loop)
-    print(await received.get())
-    await client.stop().asFuture(loop)
+    async with running(MetaClient(reactor, zookeeper=zookeeper)) as client:
+        consumer = client.consumer("guide-asyncio")
+        consumer.subscribe(topic, asyncio_listener(listen))
+        async with running(consumer):
+            await as_future(client.producer().send(Message(topic, b"hello")))
+            print(await received.get())
 
 
 def begin():

@@ -4,6 +4,7 @@ import sys
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
+from twisted.logger import globalLogBeginner, textFileLogObserver
 
 from metatwist.client import MetaClient
 
@@ -13,6 +14,9 @@ def listen(message):  # may be a coroutine function, or answer a Deferred
 
 
 async def main(reactor, zookeeper, topic):
+    globalLogBeginner.beginLoggingTo(
+        [textFileLogObserver(sys.stderr)], redirectStandardIO=False
+    )
     client = MetaClient(reactor, zookeeper=zookeeper)
     reactor.addSystemEventTrigger("before", "shutdown", client.stop)
     client.startService()

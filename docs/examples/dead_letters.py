@@ -4,6 +4,7 @@ import sys
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
+from twisted.logger import globalLogBeginner, textFileLogObserver
 
 from metatwist.client import (
     ConsumerHooks,
@@ -23,6 +24,9 @@ def listen(message):
 
 
 async def main(reactor, zookeeper, topic):
+    globalLogBeginner.beginLoggingTo(
+        [textFileLogObserver(sys.stderr)], redirectStandardIO=False
+    )
     rejected = Deferred()
 
     def on_event(event):

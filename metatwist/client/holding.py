@@ -71,8 +71,8 @@ class Holding:
                 held.hold("paused")
             held.hold(_ASSIGNING)
             held.begin()
-        self._emit(Assigned(taken))
         begun = [self.held[partition] for partition in taken]
+        self._emit(Assigned(taken))
 
         def assigned(_result: object) -> None:
             for held in begun:
@@ -145,7 +145,7 @@ class Holding:
         if doubted:
             self.trouble(_DOUBT)
         self._doubted = doubted
-        for held in self.held.values():
+        for held in tuple(self.held.values()):
             if doubted:
                 held.hold(_DOUBTED)
             else:

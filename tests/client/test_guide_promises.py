@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from metatwist.client import (
     ClientSettings,
+    ClientStopped,
     CommitSettings,
     ConnectionLost,
     Consumer,
     ConsumerHooks,
     ConsumerSettings,
+    ConsumerState,
     DeliverySettings,
     Drop,
     Event,
     FilterFailed,
     Message,
     MetaClient,
+    NotConnected,
     OffsetJumped,
     PartitionName,
     ProducerSettings,
@@ -31,6 +35,7 @@ from metatwist.client import (
     StopPartition,
     TopicPartition,
 )
+from metatwist.client.on_asyncio import messages
 from metatwist.testing import FakeBroker, FakeCluster
 
 STEP_S = 0.05
@@ -150,6 +155,17 @@ class SendingTests(PromiseCase):
         producer = self.client.producer()
         producer.send_one_way(Message("orders", b"book"))
         self.until(lambda: producer.counters.dropped == 1)
+
+    def test_no_coordinator(self) -> None:
+        """The error says once what it is about, and has no attempts."""
+        self.coordinator.suspend()
+        for _ in range(2):
+            error = self.send(b"book").value
+            self.assertIsInstance(error, NotConnected)
+            self.assertEqual(str(error).count("topic orders"), 1, str(error))
+            self.assertEqual(error.attempts, ())
+        self.assertIn("no connection to the coordinator", str(error))
+        self.coordinator.resume()
 
     def test_cancelling(self) -> None:
         """A message that is not under way when cancelled is never sent."""
@@ -299,6 +315,30 @@ class ReceivingTests(PromiseCase):
         self.assertLess(self.clock.seconds() - begun_s, 5)
         self.assertEqual(self.received_by_next(1), [b"three"])
 
+    def test_task_cancelled(self) -> None:
+        """A message that comes as its task of asyncio is cancelled comes again."""
+        consumer = self.consumer()
+        self.pass_s(1)
+
+        async def first() -> bytes:
+            async for message in messages(consumer):
+                return message.body
+            raise AssertionError
+
+        async def cancelled(turns: int) -> None:
+            task = asyncio.ensure_future(first())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+
+        for turns in range(4):
+            asyncio.run(cancelled(turns))
+            self.pass_s(1)
+        self.assertEqual(asyncio.run(first()), b"one")
+        self.result_of(consumer.stop())
+        self.assertEqual(self.received_by_next(3), [b"one", b"two", b"three"])
+
     def test_batches(self) -> None:
         """No batch counts before an earlier one of its partition."""
         consumer = self.consumer()
@@ -399,3 +439,63 @@ class ReceivingTests(PromiseCase):
             self.until(lambda: len(received) == count)  # noqa: B023
             self.result_of(consumer.stop())
         self.result_of(client.stop())
+
+    def test_stop_in_listener(self) -> None:
+        """A listener may stop the consumer; its message is done."""
+        received: list[bytes] = []
+
+        def listen(message: ReceivedMessage) -> None:
+            received.append(message.body)
+            consumer.stop()
+
+        consumer = self.client.consumer("shop")
+        consumer.subscribe("orders", listen, rejection=Drop())
+        starting = consumer.start()
+        starting.addErrback(lambda failure: failure.trap(ClientStopped))
+        self.until(lambda: consumer.state is ConsumerState.STOPPED)
+        self.assertEqual(received, [b"one"])
+        self.assertEqual(self.received_by_next(2), [b"two", b"three"])
+
+    def test_stop_awaited_in_listener(self) -> None:
+        """A listener that waits for the stop is cancelled; its message comes again."""
+
+        def listen(_: ReceivedMessage) -> Deferred[None]:
+            stopping.append(self.clock.seconds())
+            return consumer.stop()
+
+        stopping: list[float] = []
+        consumer = self.client.consumer("shop")
+        consumer.subscribe("orders", listen, rejection=Drop())
+        starting = consumer.start()
+        starting.addErrback(lambda failure: failure.trap(ClientStopped))
+        self.until(lambda: consumer.state is ConsumerState.STOPPED)
+        self.assertEqual(len(stopping), 1)
+        waited_s = self.clock.seconds() - stopping[0]
+        self.assertGreaterEqual(waited_s, consumer.settings.stop_timeout_s)
+        self.assertEqual(self.received_by_next(3), [b"one", b"two", b"three"])
+
+    def test_start_in_time(self) -> None:
+        """A start without a coordinator waits, and can be bounded; that stops it."""
+        self.coordinator.suspend()
+        consumer = self.client.consumer("shop").subscribe("orders")
+        starting = consumer.start()
+        self.pass_s(100)
+        self.assertNoResult(starting)
+        self.result_of(consumer.stop())
+        self.failureResultOf(starting, NotConnected)
+        consumer = self.client.consumer("shop").subscribe("orders")
+        starting = consumer.start().addTimeout(30, self.clock)
+        self.pass_s(31)
+        self.failureResultOf(starting, TimeoutError)
+        self.until(lambda: consumer.state is ConsumerState.STOPPED)
+        self.coordinator.resume()
+        self.assertEqual(self.received_by_next(3), [b"one", b"two", b"three"])
+
+    def test_batch_shown(self) -> None:
+        """A batch shows where it is from, and how much it is."""
+        consumer = self.consumer()
+        batch = self.result_of(consumer.next_batch(2))
+        shown = "<PulledBatch of orders:0-0: 2 messages, offsets 0 to 46>"
+        self.assertEqual(repr(batch), shown)
+        batch.done()
+        self.result_of(consumer.stop())

@@ -25,10 +25,15 @@ pytestmark = pytest.mark.process
 SNIPPETS = Path(__file__).with_name("guide_snippets.py")
 LIMIT_S = 60
 TOPICS = (
-    *("acks", "asyncio", "batches", "broadcast", "browser", "consumer", "letters"),
-    *("letters.dead", "direct", "iterator", "ordered", "printer", "producer"),
-    *("selector", "orders", "prices", "storage"),
+    *("acks", "asyncio", "asyncio2", "batches", "broadcast", "browser"),
+    *("consumer", "letters", "letters.dead", "direct", "iterator", "ordered"),
+    *("printer", "producer", "selector", "orders", "prices", "storage"),
 )
+
+
+def received(output: str) -> list[str]:
+    """The lines of the first consumer without its log."""
+    return [line for line in output.splitlines() if line.startswith("0-0 ")]
 
 
 class GuideCase(SynchronousTestCase):
@@ -76,7 +81,13 @@ class GuideCase(SynchronousTestCase):
         return {**os.environ, "PYTHONPATH": str(ROOT), "HOME": home, **more}
 
     def run_program(self, program: Path, *arguments: str) -> str:
-        """What it prints; it ends by itself and well."""
+        """What it prints; it ends by itself and well, and logs nothing."""
+        printed, logged = self.run_logging_program(program, *arguments)
+        self.assertEqual(logged, "", printed)
+        return printed
+
+    def run_logging_program(self, program: Path, *arguments: str) -> tuple[str, str]:
+        """What it prints and what it logs; it ends by itself and well."""
         done = subprocess.run(
             [sys.executable, str(program), *arguments],
             capture_output=True,
@@ -85,8 +96,8 @@ class GuideCase(SynchronousTestCase):
             env=self.environment(),
             cwd=self.directory,
         )
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-        return done.stdout
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout, done.stderr
 
     def run_example(self, name: str, topic: str, *more: str) -> list[str]:
         """The lines that `docs/examples/<name>.py` prints."""
@@ -131,11 +142,11 @@ class ExampleTests(GuideCase):
         self.put("consumer", b"one", b"two")
         argv = [sys.executable, str(EXAMPLES / "consumer.py"), self.zookeeper]
         code, printed = self.run_until_interrupted([*argv, "consumer"], "0-0 23: two")
-        self.assertEqual(printed, "0-0 0: one\n0-0 23: two\n")
+        self.assertEqual(received(printed), ["0-0 0: one", "0-0 23: two"])
         self.assertIn(code, (0, -signal.SIGINT))
         self.put("consumer", b"three")
         _, printed = self.run_until_interrupted([*argv, "consumer"], "0-0 46: three")
-        self.assertEqual(printed, "0-0 46: three\n")
+        self.assertEqual(received(printed), ["0-0 46: three"])
 
     def test_iterator(self) -> None:
         """Those it has printed do not come again."""
@@ -161,14 +172,25 @@ class ExampleTests(GuideCase):
         self.assertEqual(self.run_example("acks", "acks", "1"), ["order: ink end"])
 
     def test_asyncio(self) -> None:
-        """Futures and Deferreds work together."""
+        """A task awaits Deferreds, and a listener what is asyncio's."""
         printed = self.run_example("asyncio_program", "asyncio")
         self.assertEqual(printed, ["hello"])
 
+    def test_asyncio_iterator(self) -> None:
+        """Those it has printed do not come again."""
+        self.put("asyncio2", b"one", b"two", b"three")
+        name = "asyncio_iterator"
+        self.assertEqual(self.run_example(name, "asyncio2", "2"), ["one", "two"])
+        self.assertEqual(self.run_example(name, "asyncio2", "1"), ["three"])
+
     def test_dead_letters(self) -> None:
-        """The message that fails twice is a dead letter; the others pass."""
+        """The message that fails twice is a dead letter; the others pass, and the log
+        says what has failed."""
         self.put("letters", b"1", b"two")
-        first, second = self.run_example("dead_letters", "letters")
+        program = EXAMPLES / "dead_letters.py"
+        printed, logged = self.run_logging_program(program, self.zookeeper, "letters")
+        self.assertIn("the listener failed: ValueError", logged)
+        first, second = printed.splitlines()
         self.assertEqual(first, "order 1")
         self.assertRegex(second, r"^sent to letters\.dead:0-\d at 0$")
 

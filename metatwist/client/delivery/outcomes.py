@@ -16,6 +16,9 @@ from metatwist.client.message import ReceivedMessage
 Outcome = tuple[Any, BaseException | None]
 """What was answered, or what was raised."""
 
+_AWAITED_OUTSIDE = "await wasn't used with future"
+"""What asyncio raises into a coroutine that awaits a future and is no task of its."""
+
 _log = Logger()
 
 
@@ -109,6 +112,12 @@ def listener_failed(message: ReceivedMessage, cause: BaseException) -> ListenerF
     if isinstance(cause, ListenerTimedOut):
         return ListenerTimedOut(f"the listener took too long: {cause.text}", where)
     kind = type(cause).__name__
-    error = ListenerFailed(f"the listener failed: {kind}: {cause}", where)
+    text = f"the listener failed: {kind}: {cause}"
+    if isinstance(cause, RuntimeError) and str(cause) == _AWAITED_OUTSIDE:
+        text += (
+            "; a coroutine that awaits what is asyncio's needs asyncio_listener() of"
+            " metatwist.client.on_asyncio"
+        )
+    error = ListenerFailed(text, where)
     error.__cause__ = cause
     return error

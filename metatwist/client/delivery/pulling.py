@@ -32,6 +32,14 @@ class PulledBatch:
         self._lot = lot
         self._commit = commit
 
+    def __repr__(self) -> str:
+        first, last = self.messages[0], self.messages[-1]
+        count = len(self.messages)
+        return (
+            f"<PulledBatch of {self.partition}: {count} message{'s' * (count > 1)},"
+            f" offsets {first.offset} to {last.next_offset}>"
+        )
+
     @property
     def messages(self) -> list[ReceivedMessage]:
         """One at least."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,10 @@ from metatwist.coordination.broker_url import BrokerUrl
 
 TlsFor = Callable[[str], Any]
 """From a host's name to the options of a TLS connection to it."""
+
+_MISSING = re.compile(
+    r"missing \d+ required (?:positional|keyword-only) arguments?: (.+)"
+)
 
 
 def tls_options(trust: Any = None, certificate: Any = None) -> TlsFor:
@@ -107,10 +112,9 @@ class _Written:
         self._timeout_s = timeout_s
         try:
             self._endpoint = clientFromString(reactor, self._text)
-        except (ValueError, TypeError, LookupError, OSError) as error:
-            reason = f"{type(error).__name__} {error}"
+        except Exception as error:  # parsers are plugins, and read certificates
             raise ValueError(
-                f"{self._text!r} is no client endpoint: {reason}"
+                f"{self._text!r} is no client endpoint: {_unfit(error)}"
             ) from error
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
@@ -145,3 +149,13 @@ class _Written:
     def _error(self, reason: str) -> NotConnected:
         attempt = Attempt(self._text, reason)
         return NotConnected("cannot connect", (attempt,), Where(broker=self._text))
+
+
+def _unfit(error: Exception) -> str:
+    """Why a text is no endpoint, without the names of Twisted's own functions."""
+    missing = _MISSING.search(str(error))
+    if missing is not None:
+        return f"{missing[1]} is missing"
+    if isinstance(error, ValueError):
+        return str(error)
+    return f"{type(error).__name__} {error}".rstrip()

@@ -43,7 +43,7 @@ def read_address(text: str) -> Address:
     """What the text means, with the host in lower case and IPv6 in its short form.
 
     Raises ValueError for anything else, with what to write instead. Whether the
-    arguments of an endpoint string are right shows when it is used.
+    arguments of an endpoint string are right shows when an `AddressEndpoint` is made.
     """
     text = text.strip()
     if text.startswith(SCHEME):

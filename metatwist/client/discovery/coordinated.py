@@ -69,7 +69,7 @@ class CoordinatedDiscovery(Service):
 
     It writes nothing but the empty directory of a published topic. Without a
     connection to the coordinator the last known routes and readers stay in use. What is
-    not known is waited for: a Deferred fails when nothing could be read for 10 s, at
+    not known is waited for: a Deferred fails when nothing could be read for 8 s, at
     once when that is hopeless.
     Listeners are told of the first routes as well. What is asked for after the stop, or
     is still open then, fails with ClientStopped.
@@ -222,7 +222,7 @@ class CoordinatedDiscovery(Service):
 
     def partitions(self, topic: str) -> Deferred[tuple[PartitionName, ...]]:
         """See IDiscovery; no directory is made. Fails with NotConnected when nothing
-        could be read for 10 s. Cancelling ends the wait."""
+        could be read for 8 s. Cancelling ends the wait."""
         return self._ask(lambda: self._find_partitions(topic), topic)
 
     async def _find_partitions(self, topic: str) -> tuple[PartitionName, ...]:
@@ -279,7 +279,10 @@ class CoordinatedDiscovery(Service):
         try:
             yield
         except CoordinationError as error:
-            text = f"the coordinator ({self._coordinator.description}): {error}"
+            of_whom = self._coordinator.description
+            # Which may say itself what is wrong.
+            reason = error.says if error.subject in of_whom else str(error)
+            text = f"the coordinator ({of_whom}): {reason}"
             passes = error.retriable or isinstance(error, SessionExpired)
             where = Where(topic=topic)
             failure = NotConnected(text, (), where)

@@ -28,7 +28,7 @@ from metatwist.client.errors import NOWHERE, NotConnected
 from metatwist.client.interfaces import IBrokers, IDiscovery, PublishRoutes
 from metatwist.coordination.names import PartitionName, producer_order
 
-PATIENCE_S = 10.0
+PATIENCE_S = 8.0
 GRACE_S = 1.0
 FIRST_INVENTED_ID = 1024
 ANY_PARTITION = -1
@@ -51,7 +51,7 @@ class DirectDiscovery(Service):
 
     All Deferreds wait until every broker was tried (has answered, or refused the first
     connection), or for one second after the first answer. They fail with NotConnected
-    when none has answered by then or within 10 s, and with ClientStopped at the stop;
+    when none has answered by then or within 8 s, and with ClientStopped at the stop;
     cancelling ends the wait.
     """
 

@@ -15,7 +15,7 @@ from metatwist.client.errors import ClientError, Where
 from metatwist.client.settings import Backoff
 
 PERIOD_S = 30.0
-PATIENCE_S = 10.0
+PATIENCE_S = 8.0
 RETRIES = Backoff(0.5, 30)
 _COALESCE_S = 0.02
 
@@ -30,7 +30,7 @@ class Looking(Generic[T]):
         read: one look, which raises ClientErrors.
         changed: called with what was found whenever that is something else.
         found: what the last look that went well has found; whoever waits for the first
-            one does so for 10 s at most, and not at all when it is hopeless.
+            one does so for 8 s at most, and not at all when it is hopeless.
     """
 
     _log = Logger()

@@ -265,7 +265,7 @@ class TopicLanes:
             if isinstance(self._trouble, NotConnected) and self._trouble.attempts:
                 return NotConnected(text, self._trouble.attempts, where)
             if self._trouble is not None:
-                text = f"{text}: {self._trouble}"
+                text = f"{text}: {self._trouble.text}"
             return NotConnected(text, where=where)
         attempts = tuple(
             host.trouble
