@@ -56,6 +56,7 @@ OUTER_EDGES = {  # where any exception may arrive, and is logged or answered
     "metatwist.client.delivery.accepting",
     "metatwist.client.delivery.delivery",
     "metatwist.client.delivery.outcomes",
+    "metatwist.client.discovery.address_endpoint",
     "metatwist.client.link",
     "metatwist.client.producing.selectors",
     "metatwist.client.telling",

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metatwist.cli.client_options import EXIT_CODES, client_options, finish
+from metatwist.cli.client_options import (
+    EXIT_CODES,
+    client_options,
+    finish,
+    needs_stdout,
+)
 
 if TYPE_CHECKING:
     from metatwist.tools.running import Scene
@@ -74,6 +79,7 @@ def bench_produce(
         click.echo(figures.as_json() if as_json else figures.as_text())
         return code
 
+    needs_stdout()
     finish(run_tool(target, measure))
 
 
@@ -104,4 +110,5 @@ def bench_consume(
         click.echo(figures.as_json() if as_json else figures.as_text())
         return code
 
+    needs_stdout()
     finish(run_tool(target, measure))

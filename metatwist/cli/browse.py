@@ -12,6 +12,7 @@ from metatwist.cli.client_options import (
     EXIT_CODES,
     client_options,
     finish,
+    needs_stdout,
     output_options,
 )
 
@@ -60,6 +61,8 @@ def browse(
     from metatwist.tools.running import run_tool
 
     job = browsing.BrowseJob(topic, pattern=_pattern(grep, contains), **options)
+    if form.path is None:
+        needs_stdout()
     finish(run_tool(target, partial(browsing.browse, job=job, form=form)))
 
 

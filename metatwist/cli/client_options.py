@@ -71,13 +71,14 @@ def client_options(command: Command) -> Command:
     def with_target(
         zookeeper: str | None, brokers: tuple[str, ...], **arguments: Any
     ) -> Any:
+        from metatwist.tools.running import check
         from metatwist.tools.target import Target
 
         zookeeper, brokers = _one_of(zookeeper, brokers)
         names = ("root", "timeout_s", "progress", "quiet", "verbose")
         patience = {name: arguments.pop(name) for name in names}
         target = Target(zookeeper, brokers=brokers, **patience)
-        checked(target.check)
+        checked(lambda: check(target))
         return command(target, **arguments)
 
     return with_target
@@ -155,6 +156,13 @@ def checked(make: Callable[[], _T]) -> _T:
         return make()
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+def needs_stdout() -> None:
+    """Exit at once where results are to be printed, and stdout is closed."""
+    if sys.stdout is None:
+        click.echo("Error: stdout is closed", err=True)
+        sys.exit(1)
 
 
 def finish(ending: Ending) -> None:

@@ -12,6 +12,7 @@ from metatwist.cli.client_options import (
     checked,
     client_options,
     finish,
+    needs_stdout,
     output_options,
 )
 
@@ -73,6 +74,8 @@ def consume(
     from metatwist.tools.running import run_tool
 
     job = checked(lambda: _job(target, topics, options))
+    if form.path is None:
+        needs_stdout()
     finish(run_tool(target, partial(consuming.consume, job=job, form=form)))
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from metatwist.cli.client_options import EXIT_CODES, checked, client_options, finish
+from metatwist.cli.client_options import (
+    EXIT_CODES,
+    checked,
+    client_options,
+    finish,
+    needs_stdout,
+)
 
 if TYPE_CHECKING:
     from metatwist.tools.producing import ProduceJob
@@ -74,6 +81,10 @@ def produce(target: Target, topic: str, files: tuple[str, ...], **options: Any) 
     from metatwist.tools.running import run_tool
 
     job = checked(lambda: _job(topic, files or ("-",), options))
+    if job.show is not None:
+        needs_stdout()
+    if "-" in job.sources and sys.stdin is None:
+        raise click.ClickException("stdin is closed")
     finish(run_tool(target, partial(producing.produce, job=job)))
 
 

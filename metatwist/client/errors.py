@@ -24,10 +24,12 @@ class Where:
     offset: int | None = None
 
     def __str__(self) -> str:
+        named = self.partition is not None and self.partition.partition >= 0
         parts = {
             "broker": self.broker,
             "topic": self.topic,
-            "partition": self.partition,
+            # -1 leaves the choice to the broker
+            "partition": self.partition if named else None,
             "offset": self.offset,
         }
         known = [f"{name} {part}" for name, part in parts.items() if part is not None]

@@ -64,7 +64,8 @@ async def browse(scene: Scene, job: BrowseJob, form: OutputForm) -> int:
     """
     finding = Deferred.fromCoroutine(_ranges(scene, job))
     ranges = await scene.stop.ends(finding)
-    output = form.open(scene.reactor)
+    opening = Deferred.fromCoroutine(form.open(scene.reactor))
+    output = await scene.stop.ends(opening)
     bar = Bar(scene.reactor, job.topic, _size_bytes(ranges), "bytes")
     bar.start(scene.target.shows_progress and not form.shares_the_terminal)
     browsing = _Browsing(scene, job, bar)

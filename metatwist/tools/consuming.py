@@ -85,7 +85,8 @@ async def consume(scene: Scene, job: ConsumeJob, form: OutputForm) -> int:
     if job.group is not None and job.consumer_id is None:
         job = evolve(job, consumer_id=unique_id())
     found = await scene.stop.ends(Deferred.fromCoroutine(_found(scene, job)))
-    output = form.open(scene.reactor)
+    opening = Deferred.fromCoroutine(form.open(scene.reactor))
+    output = await scene.stop.ends(opening)
     consumption = _Consumption(scene, job, output, found)
     try:
         return await consumption.run()

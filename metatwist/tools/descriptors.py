@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import stat
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -116,12 +117,13 @@ class Writing:
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
 
-    async def write(self, data: bytes) -> None:
-        """All of it; raises OSError: BrokenPipeError when nobody reads any more."""
+    async def write(self, records: Sequence[bytes]) -> None:
+        """All of them; raises OSError: BrokenPipeError when nobody reads any more. A
+        file has whole records then."""
         if self.is_file:
-            await on_thread(self._reactor, _write_all, self._descriptor, data)
+            await on_thread(self._reactor, _write_all, self._descriptor, records)
             return
-        rest = memoryview(data)
+        rest = memoryview(b"".join(records))
         while rest:
             await self._readiness.writable()
             rest = self._write_some(rest)
@@ -139,7 +141,29 @@ class Writing:
             await on_thread(self._reactor, os.fdatasync, self._descriptor)
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+def _write_all(descriptor: int, records: Sequence[bytes]) -> None:
+    rest = memoryview(b"".join(records))
+    size = len(rest)
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        _cut_back(descriptor, _torn_bytes(records, size - len(rest)))
+        raise
+
+
+def _torn_bytes(records: Sequence[bytes], written: int) -> int:
+    """How much of what was written belongs to a record that is not whole."""
+    for record in records:
+        if len(record) > written:
+            break
+        written -= len(record)
+    return written
+
+
+def _cut_back(descriptor: int, torn: int) -> None:
+    """Take back the last bytes, unless another process has written behind them."""
+    end = os.lseek(descriptor, 0, os.SEEK_CUR)
+    if torn and os.fstat(descriptor).st_size == end:
+        os.ftruncate(descriptor, end - torn)
+        os.lseek(descriptor, end - torn, os.SEEK_SET)

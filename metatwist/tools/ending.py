@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from enum import IntEnum
 
-from attrs import frozen
+from attrs import evolve, frozen
 from twisted.internet.defer import CancelledError
 
 from metatwist.client.errors import ClientError, NotConnected
@@ -53,7 +53,9 @@ def ending_of(error: BaseException, signal_number: int | None) -> Ending:
     if isinstance(error, CancelledError) and signal_number is not None:
         return Ending(code_of_signal(signal_number))
     if isinstance(error, NotConnected):
-        return Ending(ExitCode.UNREACHED, escaped(str(error)))
+        return Ending(ExitCode.UNREACHED, words_of(error))
+    if isinstance(error, ClientError):
+        return Ending(ExitCode.FAILED, words_of(error))
     if isinstance(error, (MetatwistError, ValueError)):
         return Ending(ExitCode.FAILED, escaped(str(error)))
     if isinstance(error, OSError):
@@ -77,5 +79,9 @@ def words_of_jump(jump: OffsetJumped) -> str:
 
 
 def words_of(error: ClientError) -> str:
-    """The error in one line that is safe to be shown."""
-    return escaped(str(error))
+    """The error in one line that is safe to be shown. A partition of -1 is the
+    broker's choice, and none."""
+    if error.partition is None or error.partition.partition >= 0:
+        return escaped(str(error))
+    where = str(evolve(error.where, partition=None))
+    return escaped(f"{error.text} ({where})" if where else error.text)

@@ -48,8 +48,7 @@ def renderer(name: str, delimiter: bytes | None = None, safe: bool = False) -> R
     `delimiter` is a newline by default, and nothing for `raw`. `safe` escapes what
     could steer a terminal, in `text`.
     """
-    if delimiter is None:
-        delimiter = b"" if name == "raw" else NEWLINE
+    behind = delimiter_behind(name, delimiter)
     content: Render = {
         "text": _escaped_body if safe else body_of,
         "json": to_json,
@@ -57,7 +56,14 @@ def renderer(name: str, delimiter: bytes | None = None, safe: bool = False) -> R
         "hex": lambda message: body_of(message).hex().encode(),
         "base64": lambda message: base64.b64encode(body_of(message)),
     }[name]
-    return lambda message: content(message) + delimiter
+    return lambda message: content(message) + behind
+
+
+def delimiter_behind(name: str, delimiter: bytes | None) -> bytes:
+    """What stands behind each message: `delimiter`, or what the format has."""
+    if delimiter is None:
+        return b"" if name == "raw" else NEWLINE
+    return delimiter
 
 
 def body_of(message: ReceivedMessage) -> bytes:
@@ -154,8 +160,8 @@ def transcoded(piece: bytes, encoding: str) -> bytes:
     """Text in some encoding as UTF-8; raises BadInput."""
     try:
         return piece.decode(encoding).encode()
-    except UnicodeError as error:
-        raise BadInput(f"is no {encoding}: {error}") from None
+    except UnicodeError:  # where in the piece would make a reason of each piece
+        raise BadInput(f"is no {encoding}") from None
 
 
 # -- options --------------------------------------------------------------------------

@@ -62,8 +62,10 @@ class Lines:
                 os.close(descriptor)
 
     async def _open(self, source: str) -> int:
-        opening = on_thread(self._reactor, os.open, source, os.O_RDONLY)
-        descriptor: int = await opening
+        """A FIFO too is open at once; its writer is waited for by reading."""
+        flags = os.O_RDONLY | os.O_NONBLOCK
+        descriptor: int = await on_thread(self._reactor, os.open, source, flags)
+        os.set_blocking(descriptor, True)
         return descriptor
 
     async def _chunk(self, reading: Reading) -> bytes:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import sys
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 
 from metatwist.client.message import ReceivedMessage
 from metatwist.tools.descriptors import Writing, on_thread
-from metatwist.tools.formats import Render, renderer
+from metatwist.tools.formats import Render, delimiter_behind, renderer
 from metatwist.tools.running import Stop
 
 STDOUT = 1
+_READER_PERIOD_S = 0.1
 
 
 class Output(Protocol):
@@ -61,8 +65,8 @@ class OutputForm:
     delimiter: bytes | None = None
     path: str | None = None
 
-    def open(self, reactor: Any) -> Output:
-        """Open or make it; raises OSError."""
+    async def open(self, reactor: Any) -> Output:
+        """Open or make it; waits for the reader of a FIFO. Raises OSError."""
         if self.path is None:
             safe = os.isatty(STDOUT)
             render = renderer(self.name, self.delimiter, safe)
@@ -71,25 +75,32 @@ class OutputForm:
             os.makedirs(self.path, exist_ok=True)
             alone = renderer(self.name, self.delimiter or b"")
             return FolderOutput(reactor, Path(self.path), alone)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        descriptor = os.open(self.path, flags, 0o666)
+        descriptor = await _opened(reactor, self.path)
+        delimiter = delimiter_behind(self.name, self.delimiter)
+        owed = delimiter if _is_torn(self.path, delimiter) else b""
         render = renderer(self.name, self.delimiter)
-        return StreamOutput(reactor, descriptor, render, self.path)
+        return StreamOutput(reactor, descriptor, render, self.path, owed)
 
     @property
     def shares_the_terminal(self) -> bool:
         """Whether messages appear where a progress bar would."""
-        return self.path is None and sys.stdout.isatty()
+        return self.path is None and os.isatty(STDOUT)
 
 
 class StreamOutput:
     """One message after the other into a descriptor, which it closes unless it is
-    stdout."""
+    stdout. Of a file that becomes full whole messages are left; `owed` goes first."""
 
     def __init__(
-        self, reactor: Any, descriptor: int, render: Render, name: str = "stdout"
+        self,
+        reactor: Any,
+        descriptor: int,
+        render: Render,
+        name: str = "stdout",
+        owed: bytes = b"",
     ) -> None:
         self._name = name
+        self._owed = owed
         self._descriptor = descriptor
         self._render = render
         self._writing = Writing(reactor, descriptor)
@@ -98,7 +109,8 @@ class StreamOutput:
     async def take(self, messages: Sequence[ReceivedMessage]) -> None:
         """See Output."""
         try:
-            await self._writing.write(b"".join(map(self._render, messages)))
+            owed, self._owed = self._owed, b""
+            await self._writing.write([owed, *map(self._render, messages)])
         except OSError as error:
             error.filename = self._name
             raise
@@ -153,3 +165,33 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+async def _opened(reactor: Any, path: str) -> int:
+    """To append to. A FIFO is asked for its reader again and again: a call that waits
+    for him could not be ended."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
+    while True:
+        try:
+            descriptor = os.open(path, flags, 0o666)
+            break
+        except OSError as error:
+            has_no_reader = error.errno == errno.ENXIO
+            if not (has_no_reader and stat.S_ISFIFO(os.stat(path).st_mode)):
+                raise
+        await deferLater(reactor, _READER_PERIOD_S)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _is_torn(path: str, delimiter: bytes) -> bool:
+    """Whether a file ends with something else than the delimiter, as after a crash;
+    False for what cannot be read."""
+    with suppress(PermissionError):
+        if not (delimiter and stat.S_ISREG(os.stat(path).st_mode)):
+            return False
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - len(delimiter)))
+            return size > 0 and file.read() != delimiter
+    return False

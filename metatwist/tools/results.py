@@ -68,7 +68,7 @@ class ResultPrinter:
         try:
             while self._lines:
                 lines, self._lines = self._lines, []
-                await self._writing.write("".join(f"{one}\n" for one in lines).encode())
+                await self._writing.write([f"{one}\n".encode() for one in lines])
         except OSError as error:
             self._is_broken = True
             self._lines.clear()

@@ -2,19 +2,21 @@
 
 The first SIGINT or SIGTERM asks the tool to stop, which it does in order: what was read
 is sent, what was written is committed, the group is left. The second one kills.
+What cannot be reached is given up soon after the user's patience is over.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeVar
 
 from attrs import frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.logger import (
     FilteringLogObserver,
     Logger,
@@ -25,14 +27,16 @@ from twisted.logger import (
 )
 
 from metatwist.client.client import MetaClient
-from metatwist.client.errors import Attempt, NotConnected
+from metatwist.client.errors import NotConnected
 from metatwist.coordination.foreign_text import escaped
 from metatwist.coordination.interface import ICoordinator
 from metatwist.tools.ending import Ending, code_of_signal, ending_of
 from metatwist.tools.session import connected
 from metatwist.tools.target import Target
+from metatwist.tools.trying import with_attempts
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_CLOSE_WITHIN_S = 0.25  # connections of which nothing comes
 _T = TypeVar("_T")
 
 
@@ -96,6 +100,13 @@ Tool = Callable[[Scene], Coroutine[Any, Any, int]]
 """Does the work and answers the exit code."""
 
 
+def check(target: Target) -> None:
+    """Raise ValueError for what is no address, connect string or root."""
+    from twisted.internet import reactor
+
+    target.check(reactor)
+
+
 def run_tool(target: Target, tool: Tool) -> Ending:
     """Start the reactor and a client, run the tool, stop both. Once a process."""
     from twisted.internet import reactor
@@ -127,43 +138,45 @@ async def _with_client(reactor: Any, stop: Stop, target: Target, tool: Tool) -> 
     coordinator = target.coordinator(reactor)
     client = target.client(reactor, coordinator)
     client.startService()
+    patience_s: float | None = None
     try:
         if coordinator is not None:
             coordinator.startService()
-            connect, patience_s = str(target.zookeeper), target.timeout_s
-            wait = connected(reactor, coordinator, connect, patience_s)
-            await stop.ends(wait)
+            connect, limit_s = str(target.zookeeper), target.timeout_s
+            await stop.ends(connected(reactor, coordinator, connect, limit_s))
         return await tool(Scene(reactor, client, coordinator, stop, target))
     except NotConnected as error:
+        patience_s = _CLOSE_WITHIN_S
         if error.attempts:
             raise
-        raise await _with_addresses(client, error) from error
+        raise await with_attempts(reactor, client, target, error) from error
     finally:
-        await client.stop()
+        await _within(reactor, client.stop(), patience_s)
         if coordinator is not None:
             await coordinator.stopService()
 
 
-async def _with_addresses(client: MetaClient, error: NotConnected) -> NotConnected:
-    """The same, with what was tried."""
-    answers = await client.stats()
-    attempts: dict[Attempt, None] = {}
-    for address, answer in answers.items():
-        failure = answer.error
-        if isinstance(failure, NotConnected) and failure.attempts:
-            attempts.update(dict.fromkeys(failure.attempts))
-        elif failure is not None:
-            attempts[Attempt(address, failure.text)] = None
-    return NotConnected(error.text, tuple(attempts), error.where)
+async def _within(reactor: Any, ending: Deferred[None], limit_s: float | None) -> None:
+    """Wait for an end, no longer than the limit if there is one."""
+    if limit_s is None:
+        await ending
+        return
+    with suppress(TimeoutError):
+        await ending.addTimeout(limit_s, reactor)
 
 
 @contextmanager
 def _asking(reactor: Any, stop: Stop) -> Iterator[None]:
     """Let signals ask `stop`, as long as this lasts."""
 
+    asked_before = False
+
     def asked(number: int, _frame: FrameType | None) -> None:
-        for one in _SIGNALS:
-            signal.signal(one, signal.SIG_DFL)
+        nonlocal asked_before
+        if asked_before:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        asked_before = True
         reactor.callFromThread(stop.ask, number)
 
     before = {one: signal.signal(one, asked) for one in _SIGNALS}

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from metatwist.client.client import MetaClient
-from metatwist.client.discovery.addresses import read_address
+from metatwist.client.discovery.address_endpoint import AddressEndpoint
 from metatwist.client.settings import ClientSettings, ConnectionSettings
 from metatwist.coordination.ensemble import EnsembleCoordinator, EnsembleSettings
 from metatwist.coordination.layout import Layout
@@ -39,13 +39,13 @@ class Target:
         """Whether a bar is welcome, on a terminal."""
         return self.progress and not self.quiet
 
-    def check(self) -> None:
+    def check(self, reactor: Any) -> None:
         """Raise ValueError for what is no address, connect string or root."""
         Layout(self.root)
         if self.zookeeper is not None:
             EnsembleSettings(self.zookeeper)
         for address in self.brokers:
-            read_address(address)
+            AddressEndpoint(reactor, address, self.timeout_s)
 
     def coordinator(self, reactor: Any) -> EnsembleCoordinator | None:
         """A session with the ensemble that was not started; None for addresses alone.

@@ -75,6 +75,10 @@ class ProduceTest(CommandCase):
         words = ("produce", "other", "--encoding", "latin-1")
         self.run_command(*words, data=b"\xe4")
         self.assertIn("ä".encode(), self.stored("other"))
+        words = ("produce", "other", "--encoding", "utf-8")
+        lines = b"".join(b"a" * one + b"%c\n" % (200 + one) for one in range(9))
+        done = self.run_command(*words, data=lines, code=1)
+        self.assertEqual(done.stderr.splitlines()[2:], [b"  9 times: is no utf-8"])
 
     def test_unknown_topic(self) -> None:
         """What the broker refuses is exit code 1, with its words, and known as not
@@ -83,6 +87,7 @@ class ProduceTest(CommandCase):
         done = self.run_command(*words, data=b"a\nb\n", code=1)
         self.assertIn(b"0 stored\n2 not stored: lines 1 to 2", done.stderr)
         self.assertIn(b"do not accept topic nope", done.stderr)
+        self.assertNotIn(b"partition 0--1", done.stderr)
         self.assertEqual(
             [one["outcome_unknown"] for one in objects(done.stdout)], [False] * 2
         )

@@ -36,6 +36,10 @@ class UsageTest(SynchronousTestCase):
             self.check(f"{command} t --broker http://a:1", "http:// is not spoken here")
             self.check(f"{command} t --broker a", "there is no port")
             self.check(f"{command} t --zookeeper a:b", "a:b")
+            self.check(
+                f"{command} t --broker tcp:x", "client endpoint: 'port' is missi"
+            )
+            self.check(f"{command} t --broker tls:h:p", "is no client endpoint")
             both = f"{command} t --broker a:1 --zookeeper b:1"
             self.check(both, "not both")
         env = {"METATWIST_BROKER": "a", "METATWIST_ZOOKEEPER": "b:1"}

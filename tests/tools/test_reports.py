@@ -12,8 +12,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from metatwist.client.errors import Attempt, ClientError, NotConnected
-from metatwist.tools.ending import ToolError, ending_of
+from metatwist.client.errors import Attempt, ClientError, NotConnected, Where
+from metatwist.coordination.names import PartitionName
+from metatwist.tools.ending import ToolError, ending_of, words_of
 from metatwist.tools.failures import MOST_RANGES, Failures
 from metatwist.tools.figures import ConsumeFigures, ProduceFigures
 from metatwist.tools.latencies import Latencies
@@ -195,3 +196,12 @@ class EndingTest(SynchronousTestCase):
         self.check(CancelledError(), 130, by=signal.SIGINT)
         self.check(CancelledError(), 143, by=signal.SIGTERM)
         self.check(ClientError("late"), 1, "late", by=signal.SIGINT)
+
+    def test_no_partition(self) -> None:
+        """A partition that was the broker's choice is not named; others are."""
+        anywhere = Where("meta://a:1", "t", PartitionName(0, -1))
+        self.assertEqual(
+            words_of(ClientError("no", anywhere)), "no (broker meta://a:1, topic t)"
+        )
+        somewhere = Where(partition=PartitionName(0, 3))
+        self.assertEqual(words_of(ClientError("no", somewhere)), "no (partition 0-3)")

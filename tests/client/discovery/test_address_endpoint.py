@@ -52,6 +52,28 @@ class Names:
         self.cancelled = True
 
 
+UNFIT = {
+    "tcp:x": "'port' is missing",
+    "tls:h": "'port' is missing",
+    "tls:h:p": "invalid literal",
+    "tls:h:1:other=1": "unrecognized keyword",
+    "tls:h:1:certificate=/nowhere": "No such file",
+    f"tls:h:1:certificate={__file__}:privateKey={__file__}": "no start line",
+}
+
+
+class UnfitTest(SynchronousTestCase):
+    """Endpoint strings that cannot be used."""
+
+    def test_at_once(self) -> None:
+        """Whatever is wrong with them is a ValueError that says what, at once."""
+        for text, words in UNFIT.items():
+            with self.assertRaises(ValueError, msg=text) as caught:
+                AddressEndpoint(MemoryReactorClock(), text, TIMEOUT_S)
+            self.assertIn(repr(text), str(caught.exception))
+            self.assertIn(words, str(caught.exception), text)
+
+
 class EndpointCase(SynchronousTestCase):
     """A reactor that connects when the test says so."""
 
