@@ -1,7 +1,8 @@
 """`make bench-client`: our client beside the released Java client, on one broker.
 
 One process of each sends, then consumes, in turn, several times; what counts is the
-ratio of the medians. The Java client gets each of its ways of sending.
+ratio of the medians. The Java client gets each of its ways of doing it; `bare` is
+without the memory for duplicates, which both have by default.
 """
 
 from __future__ import annotations
@@ -32,9 +33,13 @@ SENDING = [
 ]
 CONSUMING = [
     ("ours", "consume", 0),
+    ("ours", "consume-bare", 0),
     ("ours", "batches", 0),
+    ("ours", "batches-bare", 0),
     ("java", "consume", 2),
-    ("java", "consume", 4),
+    ("java", "consume-bare", 1),
+    ("java", "consume-bare", 2),
+    ("java", "consume-bare", 4),
 ]
 Way = tuple[str, str, int]
 

@@ -1,8 +1,9 @@
 """Our client at work: client_load.py HOW ZOOKEEPER TOPIC MESSAGES SIZE WIDTH.
 
 HOW is many (`send_many`), send (one Deferred a message), consume (a plain listener) or
-batches (pulled). WIDTH sends are in flight. Prints messages a second, as ClientLoad
-does, and the processor time of a message.
+batches (pulled); the last two with `-bare` without the memory for duplicates. WIDTH
+sends are in flight. Prints messages a second, as ClientLoad does, and the processor
+time of a message.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from twisted.internet.task import react
 
 from metatwist.client import (
     ClientError,
-    CommitSettings,
     ConsumerSettings,
+    DeliverySettings,
     Message,
     MetaClient,
     Producer,
+    ReceivedMessage,
 )
 
 BATCH = 250
@@ -100,22 +102,32 @@ async def send_each(producer: Producer, message: Message, count: Count, width: i
     await count.ended
 
 
-async def consume(client: MetaClient, topic: str, count: Count) -> None:
-    """A plain listener."""
-    settings = ConsumerSettings(f"load-{time.time_ns()}")
-    add = count.add
-    consumer = client.consumer(settings)
-    consumer.subscribe(topic, lambda message: add(1))
+def settings_for(how: str) -> ConsumerSettings:
+    """Of a group of its own."""
+    remembered = 0 if how.endswith("-bare") else DeliverySettings().remembered
+    delivery = DeliverySettings(remembered=remembered)
+    return ConsumerSettings(f"load-{time.time_ns()}", delivery=delivery)
+
+
+async def consume(client: MetaClient, topic: str, how: str, count: Count) -> None:
+    """A plain listener, which counts."""
+    done, warm, messages = 0, count.warm, count.messages
+
+    def listener(_message: ReceivedMessage) -> None:
+        nonlocal done
+        done += 1
+        if done == warm or done == messages:  # noqa: SIM109  (a tuple costs more)
+            count.add(done - count.done)
+
+    consumer = client.consumer(settings_for(how))
+    consumer.subscribe(topic, listener)
     await consumer.start()
     await count.ended
 
 
-async def pull(client: MetaClient, topic: str, count: Count) -> None:
+async def pull(client: MetaClient, topic: str, how: str, count: Count) -> None:
     """Batches, as they come."""
-    commit = CommitSettings(auto=True)
-    consumer = client.consumer(
-        ConsumerSettings(f"load-{time.time_ns()}", commit=commit)
-    )
+    consumer = client.consumer(settings_for(how))
     consumer.subscribe(topic)
     await consumer.start()
     while count.done < count.messages:
@@ -134,10 +146,11 @@ async def main(reactor: Any, *arguments: str) -> None:
         producer = client.producer()
         await producer.publish(topic)
         message = Message(topic, bytes(int(size_bytes)))
-        work = send_many if how == "many" else send_each
-        await work(producer, message, count, int(width))
+        sending = send_many if how == "many" else send_each
+        await sending(producer, message, count, int(width))
     else:
-        await (consume if how == "consume" else pull)(client, topic, count)
+        work = consume if how.startswith("consume") else pull
+        await work(client, topic, how, count)
     print(json.dumps(count.figures()), flush=True)
     await client.stop()
 

@@ -21,7 +21,8 @@ import java.util.concurrent.atomic.AtomicLong;
  * The released Java client at work: ClientLoad HOW ZOOKEEPER TOPIC MESSAGES SIZE WIDTH.
  *
  * HOW is callback (WIDTH sends in flight), threads (WIDTH threads, each waiting for its
- * send) or consume (WIDTH fetch threads). A third of the messages is sent or received
+ * send), consume (WIDTH fetch threads) or consume-bare (without the memory for
+ * duplicates). A third of the messages is sent or received
  * before the count begins, so that the JVM is warm. Prints messages a second.
  */
 public final class ClientLoad {
@@ -38,7 +39,10 @@ public final class ClientLoad {
         byte[] body = new byte[Integer.parseInt(arguments[4])];
         int width = Integer.parseInt(arguments[5]);
         double rate;
-        if (arguments[0].equals("consume")) {
+        if (arguments[0].startsWith("consume")) {
+            if (arguments[0].endsWith("-bare")) {
+                SimpleFetchManager.setMessageIdCache(null);
+            }
             rate = consume(factory, topic, messages, width);
         } else {
             MessageProducer producer = factory.createProducer();
@@ -120,7 +124,6 @@ public final class ClientLoad {
     private static double consume(
             MetaMessageSessionFactory factory, String topic, int messages, int width)
             throws Exception {
-        SimpleFetchManager.setMessageIdCache(null);
         ConsumerConfig config = new ConsumerConfig("load-" + System.nanoTime());
         config.setFetchRunnerCount(width);
         config.setMaxDelayFetchTimeInMills(100);
