@@ -26,7 +26,7 @@ class ContestedId:
         clock: Any,
         coordinator: ICoordinator,
         path: str,
-        limit_s: float,
+        limit_s: Callable[[], float],
         look: Callable[[], object],
     ) -> None:
         self.is_over = False
@@ -42,10 +42,11 @@ class ContestedId:
     def wait(self) -> Any:
         """Begin to wait, or go on; fires once the node is watched."""
         if self._deadline is None and not self.is_over:
-            self._deadline = self._clock.callLater(self._limit_s, self._long_enough)
+            limit_s = self._limit_s()
+            self._deadline = self._clock.callLater(limit_s, self._long_enough)
             self._log.warn(
                 "waiting up to {limit:g} s for the other broker's session to end",
-                limit=self._limit_s,
+                limit=limit_s,
             )
         if self._watch is None:
             stat, watch = yield self._coordinator.exists_and_watch(self._path)

@@ -63,9 +63,8 @@ class Registrar(Service):
         names = Names.of(topics.settings)
         self._nodes = Reconciling(clock, coordinator, names)
         self._passes = Passes(clock, self._pass, self._interval_s)
-        limit_s = CONTEST_SESSIONS * self._tree.session_timeout_ms / 1000
         self._contested = ContestedId(
-            clock, coordinator, names.master, limit_s, self._look
+            clock, coordinator, names.master, self._contest_limit_s, self._look
         )
         self._state = RegistrationState(
             coordinator, self._nodes.beliefs, lambda: self.settings, address
@@ -76,6 +75,11 @@ class Registrar(Service):
     def settings(self) -> BrokerSettings:
         """Those in force."""
         return self._topics.settings
+
+    def _contest_limit_s(self) -> float:
+        """The server may keep dead sessions for longer than was asked."""
+        granted_s: float = self._coordinator.session_timeout_s or 0
+        return CONTEST_SESSIONS * max(self._tree.session_timeout_ms / 1000, granted_s)
 
     def _interval_s(self) -> float:
         return self.settings.reconcile_interval_s

@@ -71,7 +71,7 @@ class MetaClient(Service):
         zookeeper: str | None = None,
         coordinator: ICoordinator | None = None,
         brokers: Sequence[str] = (),
-        settings: ClientSettings = ClientSettings(),  # noqa: B008
+        settings: ClientSettings = ClientSettings(),
     ) -> None:
         given = [bool(zookeeper), coordinator is not None, bool(brokers)]
         if given.count(True) != 1:
@@ -171,7 +171,7 @@ class MetaClient(Service):
 
     def producer(
         self,
-        settings: ProducerSettings = ProducerSettings(),  # noqa: B008
+        settings: ProducerSettings = ProducerSettings(),
         selector: Selector | None = None,
     ) -> Producer:
         """A producer; `selector` chooses partitions, round robin when None. Raises
@@ -195,7 +195,7 @@ class MetaClient(Service):
 
     def one_way_producer(
         self,
-        settings: OneWaySettings = OneWaySettings(),  # noqa: B008
+        settings: OneWaySettings = OneWaySettings(),
         selector: Selector | None = None,
     ) -> OneWayProducer:
         """A producer whose `send` neither waits nor raises (spec client 7). Raises
@@ -257,7 +257,7 @@ class MetaClient(Service):
         limits: BrowseLimits | None = None,
         *,
         tell: Callable[[OffsetJumped], object] | None = None,
-        settings: FetchSettings = FetchSettings(),  # noqa: B008
+        settings: FetchSettings = FetchSettings(),
     ) -> TopicBrowser:
         """Reads a topic once, from its first kept message to its present end, without
         a group (spec client 18).

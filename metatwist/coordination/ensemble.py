@@ -85,6 +85,11 @@ class EnsembleCoordinator(Service):
         return self._session.session_id
 
     @property
+    def session_timeout_s(self) -> float | None:
+        """See ICoordinator."""
+        return self._session.session_timeout_s
+
+    @property
     def server(self) -> str:
         """`host:port` of the server it is connected to; empty without connection."""
         return self._session.server

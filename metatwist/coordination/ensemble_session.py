@@ -46,7 +46,7 @@ class EnsembleSession:
     When a state ends requests or watches, listeners know of it before these fail.
 
     Attributes:
-        state, session_id: see `ICoordinator`.
+        state, session_id, session_timeout_s: see `ICoordinator`.
         server: the one it is connected to, as `host:port`; empty without.
         watches: those of this session.
         outage: why it is not connected.
@@ -59,6 +59,7 @@ class EnsembleSession:
     ) -> None:
         self.state = SessionState.CONNECTING
         self.session_id = 0
+        self.session_timeout_s: float | None = None
         self.server = ""
         self.watches = Watches()
         self.outage = Outage(reactor, str(settings.target))
@@ -121,6 +122,10 @@ class EnsembleSession:
                 self._session_over()
             self._connection = change
             self._probe()
+
+    def link_granted(self, session_timeout_s: float) -> None:
+        """See `BridgeOwner`."""
+        self.session_timeout_s = session_timeout_s
 
     def link_trouble(self, server: str, text: str) -> None:
         """See `BridgeOwner`."""

@@ -123,6 +123,10 @@ class ICoordinator(Interface):
 
     state = Attribute("SessionState")
     session_id = Attribute("int: the session's id, 0 while there is none")
+    session_timeout_s = Attribute(
+        "float | None: of the present or last session, as granted; None while that is"
+        " not known, and where sessions do not expire"
+    )
     description = Attribute("str: what it is connected to, for people")
 
     def on_state(call: StateListener) -> Callable[[], None]:

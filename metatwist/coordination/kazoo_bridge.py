@@ -32,6 +32,7 @@ from metatwist.coordination.kazoo_troubles import (
     Attempt,
     Trouble,
     attempted,
+    granted_s,
     trouble_of,
 )
 
@@ -65,6 +66,9 @@ class BridgeOwner(Protocol):
 
     def link_changed(self, change: LinkChange) -> None:
         """The connection came or went."""
+
+    def link_granted(self, session_timeout_s: float) -> None:
+        """The session about to be told of lasts as long without contact."""
 
     def link_trouble(self, server: str, text: str) -> None:
         """Something did not work with that server (empty: with none or all)."""
@@ -197,6 +201,10 @@ class KazooBridge:
 
     def _told(self, record: logging.LogRecord) -> None:
         """kazoo's log goes no further: what matters of it is told as a trouble."""
+        granted = granted_s(record)
+        if granted is not None:
+            self._hand_over(self._granted, granted)
+            return
         server = attempted(record)
         trouble = trouble_of(record, self._attempt())
         if server is not None:
@@ -222,6 +230,10 @@ class KazooBridge:
 
     def _made(self, client: Any) -> None:
         self.client = client
+
+    def _granted(self, session_timeout_s: float) -> None:
+        if self._owner is not None:
+            self._owner.link_granted(session_timeout_s)
 
     def _trying(self, server: str) -> None:
         self._heard()

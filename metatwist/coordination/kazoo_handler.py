@@ -17,6 +17,7 @@ from typing import Any
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 from metatwist.coordination.ensemble_settings import server_name
+from metatwist.coordination.kazoo_troubles import SESSION_CREATED
 
 HandOver = Callable[..., None]
 """Called with a function and its arguments on any thread: makes the reactor call it."""
@@ -186,9 +187,19 @@ class _Forwarding(logging.Handler):
         self._tell(record)
 
 
+class _KazooLog(logging.Logger):
+    """Cheap for what kazoo tells of each request, which is most of it."""
+
+    def log(self, level: int, msg: object, *args: object, **_: Any) -> None:
+        """Pass on what tells of a new session, at whatever level."""
+        if str(msg).startswith(SESSION_CREATED):
+            record = self.makeRecord(self.name, level, "", 0, msg, args, None)
+            self.handle(record)
+
+
 def forwarding_log(tell: Callable[[logging.LogRecord], None]) -> logging.Logger:
     """A logger outside of the process's tree of them; passes on what is not debug, and
-    nothing to any log."""
-    log = logging.Logger("kazoo", logging.INFO)
+    new sessions, and nothing to any log."""
+    log = _KazooLog("kazoo", logging.INFO)
     log.addHandler(_Forwarding(tell))
     return log

@@ -20,6 +20,7 @@ SHUT = (
 GARBLED = "answered what cannot be read: is that a ZooKeeper?"
 MOST_CHARACTERS = 200
 
+SESSION_CREATED = "Session created"
 _CONNECTING = "Connecting to %s"
 _DROPPED = "Connection dropped: "
 _TIMED_OUT = "Connection time-out: "
@@ -66,6 +67,15 @@ def attempted(record: logging.LogRecord) -> str | None:
     host, _, port = record.args[:3]
     assert isinstance(port, int)
     return server_name(str(host), port)
+
+
+def granted_s(record: logging.LogRecord) -> float | None:
+    """The session timeout that a server has granted; None for any other record."""
+    if not str(record.msg).startswith(SESSION_CREATED) or len(record.args or ()) < 3:
+        return None
+    assert isinstance(record.args, tuple)
+    granted_ms = record.args[2]
+    return granted_ms / 1000 if isinstance(granted_ms, int) else None
 
 
 def trouble_of(record: logging.LogRecord, attempt: Attempt) -> Trouble | None:

@@ -44,7 +44,7 @@ class Recovery(Service):
         self,
         clock: Any,
         store: RecoverStore,
-        settings: RecoverySettings = RecoverySettings(),  # noqa: B008
+        settings: RecoverySettings = RecoverySettings(),
     ) -> None:
         self._clock = clock
         self._store = store

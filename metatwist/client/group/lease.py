@@ -53,8 +53,7 @@ class Lease:
         self.seconds = seconds
         self._clock = clock
         self._coordinator = coordinator
-        self._span_s = SAFE_PART * session_timeout_s
-        self._interval_s = session_timeout_s / CONTACTS
+        self._wanted_s = session_timeout_s
         self._contact: Callable[[], Deferred[Any]] | None = None
         self._doubt: Callable[[bool], object] = bool
         self._doubted = False
@@ -63,6 +62,16 @@ class Lease:
         self._asked: Deferred[Any] | None = None
         self._tick: IDelayedCall | None = None
         self._due: IDelayedCall | None = None
+
+    @property
+    def _timeout_s(self) -> float:
+        """The server may have granted less than was asked for."""
+        granted_s: float | None = self._coordinator.session_timeout_s
+        return self._wanted_s if granted_s is None else min(self._wanted_s, granted_s)
+
+    @property
+    def _span_s(self) -> float:
+        return SAFE_PART * self._timeout_s
 
     def holds(self, session_id: int) -> bool:
         """Whether that session is proven to live now; exact, whatever timers do: when
@@ -117,7 +126,7 @@ class Lease:
         self._asked.addErrback(self._no_contact)
 
     def _look_again(self) -> None:
-        self._tick = self._clock.callLater(self._interval_s, self._look_again)
+        self._tick = self._clock.callLater(self._timeout_s / CONTACTS, self._look_again)
         self.look()
 
     def _no_contact(self, failure: Failure) -> None:

@@ -65,7 +65,7 @@ _ACTIVE = (MembershipState.JOINING, MembershipState.MEMBER)
 class GroupMembership:
     """IAssignment by a group.
 
-    `session_timeout_s` is that of the coordinator's session, as granted; `seconds` a
+    `session_timeout_s` is what was asked of the coordinator; `seconds` a
     clock that is never set (`lease.steady_seconds`), the reactor's unless given.
 
     Attributes:

@@ -56,7 +56,7 @@ class Registration:
         self._clock = clock
         self._coordinator = coordinator
         self._node = node
-        self._limit_s = CONTEST_SESSIONS * session_timeout_s
+        self._timeout_s = session_timeout_s
         self._look = look
         self._session_id = 0
         self._tried_in = 0
@@ -65,6 +65,13 @@ class Registration:
         self._leaving: Deferred[None] | None = None
         self._registering = False
         self._conditions = Conditions()
+
+    @property
+    def _limit_s(self) -> float:
+        """How long another's node may be a dead one's: the server may keep sessions for
+        longer than was asked."""
+        granted_s: float = self._coordinator.session_timeout_s or 0
+        return CONTEST_SESSIONS * max(self._timeout_s, granted_s)
 
     @property
     def is_registered(self) -> bool:

@@ -109,7 +109,8 @@ class Batch:
         deferred, self.deferred = self.deferred, None
         if deferred is not None:
             self.sends.clear()
-            deferred.callback(self.outcomes)  # type: ignore[arg-type]
+            done = [one for one in self.outcomes if one is not None]
+            deferred.callback(done)
 
     def _cancel(self, _deferred: Deferred[list[Outcome]]) -> None:
         self.deferred = None

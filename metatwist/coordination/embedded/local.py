@@ -75,6 +75,7 @@ class LocalCoordinator:
     """
 
     description = "in this process"
+    session_timeout_s: float | None = None
 
     def __init__(self, reactor: Any) -> None:
         self.watching: dict[_Watch, None] = {}

@@ -56,6 +56,14 @@ class LeaseTests(GroupCase):
         self.assertEqual(self.member.reads(), [])
         self.assertEqual(len(self.member.membership.held), 4)
 
+    def test_granted_less(self) -> None:
+        """Where the server has granted less than was asked for, that counts."""
+        self.member.connection.session_timeout_s = SESSION_TIMEOUT_S / 3
+        self.member.connection.suspend()
+        self.world.advance(SAFE_S / 3 + 0.1)
+        self.assertFalse(self.claim.holds())
+        self.assertEqual(self.doubts, [True])
+
     def test_back_in_time(self) -> None:
         """The same session again ends the doubt; nothing has moved."""
         self.member.connection.suspend()

@@ -18,6 +18,7 @@ from metatwist.coordination.embedded.service import (
     EmbeddedCoordinator,
     EmbeddedSettings,
 )
+from metatwist.coordination.embedded.sessions import LEAST_TIMEOUT_MS, MOST_TIMEOUT_MS
 from metatwist.coordination.ensemble import EnsembleCoordinator, EnsembleSettings
 from metatwist.coordination.formats import TopicRegistration
 from metatwist.coordination.interface import SessionState
@@ -43,6 +44,20 @@ class WireTest(TestCase):
         path = LAYOUT.topic_node(TREE, "t", "0-m")
         data = TopicRegistration(PARTITIONS, NodeName(0)).encode(TREE)
         yield self.server.create(path, data, make_parents=True)
+
+    @inlineCallbacks
+    def test_granted_timeout(self) -> Any:
+        """The timeout that the server grants is known once there is a session, whatever
+        was asked for."""
+        address = f"127.0.0.1:{self.server.port.getHost().port}"
+        for asked_s, granted_ms in ((0.5, LEAST_TIMEOUT_MS), (9e5, MOST_TIMEOUT_MS)):
+            asking = EnsembleSettings(address, session_timeout_s=asked_s)
+            coordinator: Any = EnsembleCoordinator(reactor, asking)
+            self.assertIsNone(coordinator.session_timeout_s)
+            coordinator.startService()
+            self.addCleanup(coordinator.stopService)
+            yield self.until(lambda it=coordinator: it.session_id != 0)
+            self.assertEqual(coordinator.session_timeout_s, granted_ms / 1000)
 
     def member(self, unique: str) -> tuple[Any, GroupMembership, Holder]:
         """A coordinator, a membership on it, and its holder."""
