@@ -7,7 +7,6 @@ mode with `synchronous=FULL`, as is the coordinator's.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +22,13 @@ from metatwist.client.checked import count
 from metatwist.client.errors import ClientError, LocalStoreFailed
 from metatwist.client.message import Message, TopicPartition
 from metatwist.client.one_thread import OneThread
+from metatwist.client.sqlite_file import (
+    CommitInDoubt,
+    FileKind,
+    explained,
+    opened,
+    transaction,
+)
 from metatwist.coordination.names import PartitionName
 
 Run = Callable[..., Deferred[Any]]
@@ -31,19 +37,15 @@ Places = list[tuple[str, int, int, int, int]]
 _log = Logger()
 
 APPLICATION_ID = 0x4D51504B
-_VERSION = 1
-_PRAGMAS = (
-    "PRAGMA locking_mode=EXCLUSIVE",
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-)
-_SCHEMA = (
-    "CREATE TABLE parked (id INTEGER PRIMARY KEY AUTOINCREMENT, topic TEXT NOT NULL,"
-    " broker_id INTEGER NOT NULL, partition INTEGER NOT NULL, attribute TEXT,"
-    " body BLOB NOT NULL, key)",
-    "CREATE INDEX place ON parked (topic, broker_id, partition, id)",
-    f"PRAGMA application_id={APPLICATION_ID}",
-    f"PRAGMA user_version={_VERSION}",
+_KIND = FileKind(
+    APPLICATION_ID,
+    1,
+    (
+        "CREATE TABLE parked (id INTEGER PRIMARY KEY AUTOINCREMENT, topic TEXT NOT"
+        " NULL, broker_id INTEGER NOT NULL, partition INTEGER NOT NULL, attribute TEXT,"
+        " body BLOB NOT NULL, key)",
+        "CREATE INDEX place ON parked (topic, broker_id, partition, id)",
+    ),
 )
 _COUNT = (
     "SELECT topic, broker_id, partition, count(*), sum(length(body)) FROM parked"
@@ -93,42 +95,19 @@ class _Table:
     def open(self) -> Places:
         """(topic, broker id, partition, messages, bytes of bodies) of each place."""
         with self._explained():
-            _make_file(self.path)
             found = self._connect()
         self._broken = None
         return found
 
     def _connect(self) -> Places:
-        connection = sqlite3.connect(
-            self.path, timeout=0, isolation_level=None, check_same_thread=False
-        )
+        connection = opened(self.path, _KIND)
         try:
-            self._prepare(connection)
             found = connection.execute(_COUNT).fetchall()
         except BaseException:
             connection.close()
             raise
         self._connection, self._lost = connection, False
         return found
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        for pragma in _PRAGMAS:
-            connection.execute(pragma)
-        connection.execute("BEGIN IMMEDIATE")
-        application, version, tables = (
-            connection.execute(query).fetchone()[0]
-            for query in (
-                "PRAGMA application_id",
-                "PRAGMA user_version",
-                "SELECT count(*) FROM sqlite_master",
-            )
-        )
-        if (application, version, tables) == (0, 0, 0):
-            for statement in _SCHEMA:
-                connection.execute(statement)
-        elif (application, version) != (APPLICATION_ID, _VERSION):
-            raise LocalStoreFailed(f"{self.path}: not a store of this kind and version")
-        connection.execute("COMMIT")
 
     def append(self, entries: Sequence[tuple[TopicPartition, Message]]) -> None:
         """Store all or none, in order."""
@@ -146,32 +125,16 @@ class _Table:
         with self._explained():
             connection = self._usable()
             try:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.executemany(statement, rows)
-                self._commit(connection)
-            except BaseException:
-                self._roll_back(connection)
-                raise
-
-    def _commit(self, connection: sqlite3.Connection) -> None:
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if "full" not in str(error):
-                # It may be in the file and not on the disk: what is written behind it
-                # would not be durable, whatever is said of that.
+                with transaction(connection):
+                    connection.executemany(statement, rows)
+            except CommitInDoubt as error:
                 self._broken = f"{self.path}: {error}"
-            raise
-
-    def _roll_back(self, connection: sqlite3.Connection) -> None:
-        if not connection.in_transaction:
-            return
-        try:
-            connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            self._connection, self._lost = None, True
-            with suppress(sqlite3.Error):
-                connection.close()
+                raise
+            finally:
+                if connection.in_transaction:  # it could not be rolled back
+                    self._connection, self._lost = None, True
+                    with suppress(sqlite3.Error):
+                        connection.close()
 
     def oldest(self, place: TopicPartition, most: int, after: int) -> list[Parked]:
         """The first of a place, in order."""
@@ -205,16 +168,12 @@ class _Table:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
-            yield
-        except OSError as error:
-            raise LocalStoreFailed(f"{self.path}: {error.strerror}") from error
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            text = f"{self.path}: {error}"
-            if "locked" in str(error):
-                text = f"{self.path}: in use by another process or producer"
-            elif type(error) is sqlite3.DatabaseError:  # damaged, or no database
-                self._broken = text
-            raise LocalStoreFailed(text) from error
+            with explained(self.path):
+                yield
+        except LocalStoreFailed as error:
+            if type(error.__cause__) is sqlite3.DatabaseError:  # damaged
+                self._broken = str(error)
+            raise
 
 
 def store_error(failure: Failure) -> ClientError:
@@ -227,19 +186,6 @@ def store_error(failure: Failure) -> ClientError:
 
 def _numbers(place: TopicPartition) -> tuple[int, int]:
     return place.partition.broker_id, place.partition.partition
-
-
-def _make_file(path: Path) -> None:
-    """Create it so that its name survives a loss of power."""
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o644))
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 class LocalStore:
