@@ -96,6 +96,12 @@ class Churn:
             self._change()
             time.sleep(self._random.uniform(0, _LONGEST_PAUSE_S))
 
+    def cover(self, topics: Sequence[str]) -> None:
+        """Somebody there reads each of these, whoever has left."""
+        read = {topic for one in self.present for topic in one.topics}
+        if not read.issuperset(topics):
+            self._come(self.kinds[0], tuple(topics))
+
     def _change(self) -> None:
         kind = self._random.choice(self.kinds)
         its = [one for one in self.present if one.kind is kind]
@@ -104,9 +110,9 @@ class Churn:
         elif its and len(self.present) > 1:
             self.go(self._random.choice(its))
 
-    def _come(self, kind: Kind) -> None:
+    def _come(self, kind: Kind, topics: tuple[str, ...] | None = None) -> None:
         name = f"{kind.name}{next(self._numbers)}"
-        topics = self._random.choice(self.choices)
+        topics = topics or self._random.choice(self.choices)
         self._note(f"{name} joins for {topics}")
         session = kind.make(name)
         self.join(session, topics)

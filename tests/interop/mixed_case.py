@@ -153,7 +153,7 @@ class MixedCase(JavaClientCase):
         try:
             self.wait_until(lambda: not left(), what)
         except self.failureException:
-            self.fail(f"{what} in {WAIT_S} s: {left()}")
+            self.fail(f"{what} in {WAIT_S} s: {str(left())[:2000]}")
 
     def wait_until_committed(self, traffics: Sequence[Traffic], topic: str) -> None:
         """The group's offsets come to be the ends of the partitions."""

@@ -101,6 +101,7 @@ class ChurnCase(mixed_case.MixedCase):
             churn.begin()
             self.settled(churn)
             churn.run(self.duration_s)
+            churn.cover(topics)
             self.settled(churn)
         for topic, its in traffics.items():
             self.assertEqual([one for traffic in its for one in traffic.failed], [])
