@@ -191,11 +191,6 @@ class BrokerConnection(Protocol):
         if self._flushing is None:
             self._flushing = self._context.clock.callLater(0, self._flush)
 
-    def put_unanswered(self, prefix: bytes, flag: int, payload: bytes) -> None:
-        """See `IBrokerLink.put_unanswered`."""
-        timeout_s = self._context.settings.request_timeout_s
-        self.put(prefix, flag, payload, _drop, timeout_s)
-
     def _too_many(self) -> NotConnected | None:
         most = self._context.settings.most_unanswered
         if len(self._pending) < most:

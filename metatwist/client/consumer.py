@@ -45,10 +45,8 @@ class ConsumerState(Enum):
 
 @frozen
 class ConsumerContext:
-    """What a consumer is made of; `ended` is called once it has stopped.
-
-    `own_storage`: the storage is closed with the consumer.
-    """
+    """What a consumer is made of; `storage` is closed with it, and `ended` is called
+    once it has stopped."""
 
     clock: Any
     brokers: IBrokers
@@ -57,7 +55,6 @@ class ConsumerContext:
     storage: IOffsetStorage
     rejection: IRejection
     ended: Callable[[Any], object]
-    own_storage: bool = True
 
 
 class Consumer:
@@ -208,8 +205,7 @@ class Consumer:
         await in_time(recovering, "a recovery")
         self._commits.stop()
         self._pull.stop()
-        if self._context.own_storage:
-            await in_time(self._storage.close(), "closing the offset storage")
+        await in_time(self._storage.close(), "closing the offset storage")
         self._commits.end()
 
     def _stopped(self, _result: object) -> None:

@@ -146,11 +146,6 @@ class HeldPartition:
 
     # -- while it is held --------------------------------------------------------------
 
-    @property
-    def holds(self) -> frozenset[str]:
-        """Why nothing is read now."""
-        return frozenset(self._holds)
-
     def hold(self, reason: str) -> None:
         """Read nothing, hand over nothing."""
         self._holds.add(reason)

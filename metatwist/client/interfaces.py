@@ -71,9 +71,6 @@ class IBrokerLink(Interface):
         `prefix` is `put <topic> <partition> `. All puts of a turn leave in one write.
         """
 
-    def put_unanswered(prefix: bytes, flag: int, payload: bytes) -> None:
-        """A put whose answer nobody wants; raises NotConnected."""
-
     def extensions() -> Deferred[frozenset[str]]:
         """What the broker can do beyond the original, `poll` for one; asked once a
         connection. Fails as `request`."""

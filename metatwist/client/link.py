@@ -99,11 +99,6 @@ class BrokerLink:
         """See `IBrokerLink`."""
         return self._connection is not None
 
-    @property
-    def unanswered(self) -> int:
-        """Requests in flight."""
-        return 0 if self._connection is None else self._connection.unanswered
-
     # -- life --------------------------------------------------------------------------
 
     def hold(self, owner: object) -> None:
@@ -293,12 +288,6 @@ class BrokerLink:
             answered(self._absent())
         else:
             connection.put(prefix, flag, payload, answered, timeout_s)
-
-    def put_unanswered(self, prefix: bytes, flag: int, payload: bytes) -> None:
-        """See `IBrokerLink`."""
-        if self._connection is None:
-            raise self._absent()
-        self._connection.put_unanswered(prefix, flag, payload)
 
     def extensions(self) -> Deferred[frozenset[str]]:
         """See `IBrokerLink`."""

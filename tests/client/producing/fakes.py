@@ -88,9 +88,6 @@ class FakeLink:
     def extensions(self) -> Deferred[frozenset[str]]:
         raise NotImplementedError
 
-    def put_unanswered(self, prefix: bytes, flag: int, payload: bytes) -> None:
-        raise NotImplementedError
-
     def put(
         self,
         prefix: bytes,

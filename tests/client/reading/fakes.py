@@ -136,9 +136,6 @@ class FakeLink:
     def put(self, *_arguments: object) -> None:
         raise NotImplementedError
 
-    def put_unanswered(self, *_arguments: object) -> None:
-        raise NotImplementedError
-
     def extensions(self) -> Deferred[frozenset[str]]:
         return (
             fail(self.can) if isinstance(self.can, ClientError) else succeed(self.can)
