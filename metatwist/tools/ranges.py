@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from attrs import frozen
 from twisted.internet.defer import Deferred, DeferredList, TimeoutError
@@ -74,7 +75,10 @@ async def kept_by(client: MetaClient, partitions: Sequence[TopicPartition]) -> F
     """Ask what they keep, all at once. Raises NotConnected, with every address that was
     tried, when no broker of them can be reached."""
     asking = [Deferred.fromCoroutine(_kept(client, one)) for one in partitions]
-    answers = await DeferredList(asking)
+    answers: Any = await DeferredList(asking, consumeErrors=True)
+    for succeeded, answer in answers:
+        if not succeeded:  # cancelled
+            answer.raiseException()
     every = {one: answer for one, (_, answer) in zip(partitions, answers, strict=True)}
     found = Found(
         {one: kept for one, kept in every.items() if isinstance(kept, KeptRange)},
